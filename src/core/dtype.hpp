@@ -1,8 +1,9 @@
-// Storage types of the 16-bit formats and facts about dtypes. Conversions round to nearest, ties to even; NaN stays NaN.
+// Conversions between storage types and facts about dtypes. Conversions round to nearest, ties to even; NaN stays NaN.
 #pragma once
 #include <cstdint>
 
 #include "faltung/faltung.h"
+#include "faltung/float16.hpp"
 
 namespace faltung {
 
@@ -11,14 +12,6 @@ using Dtype = faltung_dtype;
 // SIMD sources are compiled once per instruction set: what they share with the rest must leave no out-of-line copy behind, which the
 // linker could pick for a processor that lacks the instructions.
 #define FALTUNG_INLINE __attribute__((always_inline)) inline
-
-struct BFloat16 {
-  std::uint16_t bits;
-};
-
-struct Float16 {
-  std::uint16_t bits;
-};
 
 FALTUNG_INLINE float to_float(BFloat16 value) { return __builtin_bit_cast(float, std::uint32_t(value.bits) << 16); }
 

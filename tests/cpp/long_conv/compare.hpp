@@ -1,0 +1,82 @@
+// The bounds of the contract: normwise relative error against double, measured in units of what correct rounding gives.
+#pragma once
+#include "case.hpp"
+
+namespace faltung::testing {
+
+inline double norm(std::vector<double> const& values) {
+  double sum = 0;
+  for (double const value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
+inline double relative_error(std::vector<double> const& got, std::vector<double> const& expected) {
+  double sum = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) sum += (got[i] - expected[i]) * (got[i] - expected[i]);
+  double const scale = norm(expected);
+  return sum == 0 ? 0 : std::sqrt(sum) / scale;
+}
+
+// r: the relative error of the correctly rounded result.
+inline double rounding_error(std::vector<double> const& expected, Dtype dtype) {
+  auto rounded = expected;
+  for (auto& value : rounded) visit_dtype(dtype, [&]<typename T> { value = double(to_float(round_to<T>(value))); });
+  return relative_error(rounded, expected);
+}
+
+inline double bound_of_dtype(Dtype dtype, Case const& c, std::vector<double> const& expected, bool transformed) {
+  bool small = true;
+  for (auto const extent : c.extents) small = small && extent <= 64;
+  double const single = small ? 3e-7 : 1e-6;
+  // A result of few elements may happen to lie on representable numbers (r near 0): fp32 arithmetic remains allowed.
+  switch (dtype) {
+    case FALTUNG_F64:
+      return 1e-13;
+    case FALTUNG_F32:
+      return single;
+    case FALTUNG_F16:
+      return std::max((transformed ? 2.2 : 1.2) * rounding_error(expected, dtype), single);
+    default:
+      return std::max(1.1 * rounding_error(expected, dtype), single);
+  }
+}
+
+// A call of mixed dtypes is held to the bound of x's dtype, an output to no less than its own rounding.
+inline double bound(Case const& c, std::vector<double> const& expected, Dtype output, bool transformed) {
+  return std::max(bound_of_dtype(c.x_dtype, c, expected, transformed),
+                  bound_of_dtype(output, c, expected, transformed));
+}
+
+inline void expect_close(Case const& c, Array const& got, std::int64_t inner, std::vector<double> const& expected,
+                         std::string const& implementation, char const* what) {
+  bool const transformed = implementation.find("transformed") != std::string::npos;
+  auto const values = channels_first(c, got, inner);
+  double const error = relative_error(values, expected), limit = bound(c, expected, got.dtype(), transformed);
+  EXPECT_TRUE(error <= limit) << implementation << " " << what << " of " << c.name() << ": relative error " << error
+                              << ", bound " << limit << " (correct rounding: " << rounding_error(expected, got.dtype())
+                              << ")";
+  EXPECT_TRUE(got.gaps_intact()) << implementation << " " << what << " of " << c.name() << ": wrote outside the tensor";
+}
+
+// Forward, and backward with every gradient, against the reference; inputs must come out unchanged.
+inline void check_against_reference(Case const& c, std::string const& implementation, bool forward = true,
+                                    bool backward = true) {
+  auto const in = make_inputs(c);
+  auto const expected = expect(c, in);
+  auto const x = in.x.memory(), k = in.k.memory(), dy = in.dy.memory();
+  Outputs out(c);
+  if (forward) {
+    run_forward(c, in, out, implementation.c_str());
+    expect_close(c, out.y, c.points(), expected.y, implementation, "y");
+  }
+  if (backward) {
+    run_backward(c, in, out, implementation.c_str());
+    expect_close(c, out.dx, c.points(), expected.dx, implementation, "dx");
+    expect_close(c, out.dk, c.taps(), expected.dk, implementation, "dk");
+    expect_close(c, out.dshortcut, 1, expected.dshortcut, implementation, "dshortcut");
+  }
+  EXPECT_TRUE(x == in.x.memory() && k == in.k.memory() && dy == in.dy.memory())
+      << implementation << " wrote into an input of " << c.name();
+}
+
+}  // namespace faltung::testing
