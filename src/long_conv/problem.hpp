@@ -39,7 +39,7 @@ struct Problem {
   UnitStride unit_stride;
 };
 
-std::string to_string(Problem const&);
+FALTUNG_API std::string to_string(Problem const&);  // also for backends in other libraries
 
 // Element strides. A stride of the batch axis is 0 for shared filters.
 struct Strides {
