@@ -102,7 +102,7 @@ Call make_call(Direction direction, Tensor const& x, Tensor const& k, Tensor con
     p.unit_stride = UnitStride::innermost;
   else if (x.strides[layout.channel_axis(1)] == 1)
     p.unit_stride = UnitStride::channel;
-  if (shortcut) check_vector(*shortcut, "shortcut", p, x, true);
+  if (shortcut) check_vector(*shortcut, "shortcut", p, x, k_is_read);
   return {p, layout, k_leading};
 }
 

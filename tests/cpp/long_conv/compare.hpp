@@ -1,6 +1,6 @@
 // The bounds of the contract: normwise relative error against double, measured in units of what correct rounding gives.
 #pragma once
-#include "case.hpp"
+#include "catalogue.hpp"
 
 namespace faltung::testing {
 
@@ -58,25 +58,27 @@ inline void expect_close(Case const& c, Array const& got, std::int64_t inner, st
   EXPECT_TRUE(got.gaps_intact()) << implementation << " " << what << " of " << c.name() << ": wrote outside the tensor";
 }
 
-// Forward, and backward with every gradient, against the reference; inputs must come out unchanged.
-inline void check_against_reference(Case const& c, std::string const& implementation, bool forward = true,
-                                    bool backward = true) {
+// Forward, and backward with every gradient, of each implementation that accepts, against the reference; inputs must
+// come out unchanged. Without names: of every implementation there is.
+inline void check_against_reference(Case const& c, std::vector<std::string> const& names = implementations()) {
   auto const in = make_inputs(c);
   auto const expected = expect(c, in);
   auto const x = in.x.memory(), k = in.k.memory(), dy = in.dy.memory();
-  Outputs out(c);
-  if (forward) {
-    run_forward(c, in, out, implementation.c_str());
-    expect_close(c, out.y, c.points(), expected.y, implementation, "y");
+  for (auto const& implementation : names) {
+    Outputs out(c);
+    if (accepts(c, Direction::forward, implementation)) {
+      run_forward(c, in, out, implementation.c_str());
+      expect_close(c, out.y, c.points(), expected.y, implementation, "y");
+    }
+    if (accepts(c, Direction::backward, implementation)) {
+      run_backward(c, in, out, implementation.c_str());
+      expect_close(c, out.dx, c.points(), expected.dx, implementation, "dx");
+      expect_close(c, out.dk, c.taps(), expected.dk, implementation, "dk");
+      expect_close(c, out.dshortcut, 1, expected.dshortcut, implementation, "dshortcut");
+    }
+    EXPECT_TRUE(x == in.x.memory() && k == in.k.memory() && dy == in.dy.memory())
+        << implementation << " wrote into an input of " << c.name();
   }
-  if (backward) {
-    run_backward(c, in, out, implementation.c_str());
-    expect_close(c, out.dx, c.points(), expected.dx, implementation, "dx");
-    expect_close(c, out.dk, c.taps(), expected.dk, implementation, "dk");
-    expect_close(c, out.dshortcut, 1, expected.dshortcut, implementation, "dshortcut");
-  }
-  EXPECT_TRUE(x == in.x.memory() && k == in.k.memory() && dy == in.dy.memory())
-      << implementation << " wrote into an input of " << c.name();
 }
 
 }  // namespace faltung::testing
