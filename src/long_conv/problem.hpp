@@ -20,6 +20,7 @@ struct Axis {
   std::int64_t filter = 1;
   std::int64_t centre = 0;
   Boundary boundary = Boundary::zero;
+  friend bool operator==(Axis const&, Axis const&) = default;
 };
 
 // Which axis of x has unit stride: a fact about speed only, never about the bits of a result.

@@ -6,7 +6,8 @@ namespace faltung::simd {
 
 enum class Target { generic, avx2, avx512 };  // generic: SSE2 on x86-64, NEON on AArch64
 
-// The best that the processor has and the build contains; FALTUNG_SIMD=generic|avx2|avx512 in the environment lowers it.
+// The best that the processor has and the build contains; FALTUNG_SIMD=generic|avx2|avx512 in the environment lowers
+// it.
 Target target();
 char const* name_of(Target);
 

@@ -1,6 +1,6 @@
 // The vector vocabulary of the CPU kernels: Vector<Real> is one register of the target, arithmetic by its operators.
-// Included by *.simd.cpp only, which are compiled once per target in a namespace of that name (FALTUNG_SIMD), without contraction
-// of a * b + c: where a fused multiply-add is meant, fma() says so.
+// Included by *.simd.cpp only, which are compiled once per target in a namespace of that name (FALTUNG_SIMD), without
+// contraction of a * b + c: where a fused multiply-add is meant, fma() says so.
 #pragma once
 #include <cstdint>
 #include <utility>
@@ -117,7 +117,8 @@ FALTUNG_INLINE V negated_fma(V a, V b, V c) {
 }
 
 namespace detail {
-// Lane l of the first: a where bit `Step` of l is clear, else b shifted up by Step; of the second: the other two quarters.
+// Lane l of the first: a where bit `Step` of l is clear, else b shifted up by Step; of the second: the other two
+// quarters.
 template <int Step, typename V, int... Lane>
 FALTUNG_INLINE void exchange(V& a, V& b, std::integer_sequence<int, Lane...>) {
   constexpr int count = sizeof...(Lane);
@@ -133,7 +134,7 @@ template <typename Real>
 FALTUNG_INLINE void transpose(Vector<Real> (&rows)[lanes<Real>]) {
   constexpr int n = lanes<Real>;
   constexpr auto all = std::make_integer_sequence<int, n>();
-  const auto step = [&]<int Step>() __attribute__((always_inline)) {
+  auto const step = [&]<int Step>() __attribute__((always_inline)) {
 #pragma GCC unroll 16
     for (int i = 0; i < n; ++i)
       if (!(i & Step)) detail::exchange<Step>(rows[i], rows[i + Step], all);

@@ -1,6 +1,7 @@
 // The CPU's list, best first.
 #include "core/dispatch.hpp"
 #include "long_conv/implementation.hpp"
+#include "long_conv/cpu/transformed.hpp"
 #include "long_conv/reference.hpp"
 
 namespace faltung::long_conv::cpu {
@@ -26,6 +27,8 @@ void fill_zero(Problem const& p, BackwardArgs const& a) {
 }
 
 constexpr Implementation list[] = {
+    {"cpu.transformed", Selection::automatic, transformed::reject, transformed::policy, no_workspace, transformed::forward,
+     transformed::backward},
     {"cpu.reference", Selection::automatic, reject_nothing, reference_policy, no_workspace, reference::forward,
      reference::backward},
 };

@@ -1,0 +1,419 @@
+// Drives cpu.transformed: splits a call into tasks of channels (and of samples where channels are few), stages planes,
+// calls the SIMD kernels. What a task computes for an image or a filter does not depend on how the call was split.
+#include "long_conv/cpu/transformed.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "core/dispatch.hpp"
+#include "core/scratch.hpp"
+#include "long_conv/cpu/planes.hpp"
+#include "long_conv/cpu/transformed_plan.hpp"
+
+namespace faltung::long_conv::cpu {
+
+namespace generic {
+extern TransformedKernels<float> const transformed_float;
+extern TransformedKernels<double> const transformed_double;
+}  // namespace generic
+#if defined(FALTUNG_HAVE_X86_TARGETS)
+namespace avx2 {
+extern TransformedKernels<float> const transformed_float;
+extern TransformedKernels<double> const transformed_double;
+}  // namespace avx2
+namespace avx512 {
+extern TransformedKernels<float> const transformed_float;
+extern TransformedKernels<double> const transformed_double;
+}  // namespace avx512
+template <>
+TransformedKernels<float> const& transformed_kernels() {
+  return simd::select(generic::transformed_float, &avx2::transformed_float, &avx512::transformed_float);
+}
+template <>
+TransformedKernels<double> const& transformed_kernels() {
+  return simd::select(generic::transformed_double, &avx2::transformed_double, &avx512::transformed_double);
+}
+#else
+template <>
+TransformedKernels<float> const& transformed_kernels() {
+  return generic::transformed_float;
+}
+template <>
+TransformedKernels<double> const& transformed_kernels() {
+  return generic::transformed_double;
+}
+#endif
+
+namespace transformed {
+namespace {
+
+// Samples whose filter gradients are summed in one accumulator: no chain of fp32 sums is longer, and the order does not
+// depend on threads.
+constexpr std::int64_t gradient_chunk = 32;
+
+// Channels [first, first + count) of a task; more than one where x has unit stride over channels.
+struct Channels {
+  std::int64_t first;
+  int count;
+};
+
+template <typename Real>
+class Task {
+ public:
+  using Plan = TransformedPlan<Real>;
+
+  Task(Problem const& problem, Plan const& plan, int capacity, bool needs_gradient)
+      : p_(problem),
+        plan_(plan),
+        kernels_(transformed_kernels<Real>()),
+        scratch_(bytes(problem, plan, capacity, needs_gradient)) {
+    int const planes = needs_gradient ? 2 : 1;
+    for (auto& image : images_)
+      if (&image < images_ + planes) image = scratch_.take<Real>(plan.image_plane * capacity);
+    filters_ = scratch_.take<Real>(plan.filter_plane * capacity);
+    spectra_ = scratch_.take<Real>(plan.spectrum * capacity);
+    gradients_ = needs_gradient ? scratch_.take<Real>(plan.spectrum * capacity) : nullptr;
+    taps_ = scratch_.take<Real>(tap_room(problem, plan) * capacity);
+    folded_ = plan.folds ? scratch_.take<Real>(count_of(plan.folded) * capacity) : nullptr;
+    half_ = scratch_.take<Real>(std::max(plan.image_half * planes, plan.filter_half));
+    group_ = scratch_.take<Real>(plan.group * planes);
+    work_ = scratch_.take<Real>(plan.work);
+    // Rows of padding frequencies are transformed along with the others and dropped: give them a value once.
+    std::fill_n(half_, std::max(plan.image_half * planes, plan.filter_half), Real(0));
+  }
+
+  // spectra_ = those of the filters of sample b.
+  void load_filters(ConstView const& k, std::int64_t b, Channels channels) {
+    std::fill_n(filters_, plan_.filter_plane * channels.count, Real(0));
+    PlaneTensor source = tensor(k, p_.k_dtype, b, channels);
+    if (plan_.folds) {
+      Extents const extents = filter_extents();
+      load_planes(source, extents.data(), contiguous(taps_, extents));
+      for (int c = 0; c < channels.count; ++c)
+        fold(taps_ + c * count_of(extents), folded_ + c * count_of(plan_.folded));
+      source = folded_tensor(folded_, channels.count);
+    }
+    for (auto const& piece : plan_.filter) load_planes(at(source, piece), piece.extents.data(), in_filter(piece));
+    for (int c = 0; c < channels.count; ++c)
+      kernels_.filter_spectrum(plan_.geometry, filters_ + c * plan_.filter_plane, spectra_ + c * plan_.spectrum, half_,
+                               group_, work_);
+  }
+
+  Real* image(int which, int channel) const { return images_[which] + channel * plan_.image_plane; }
+
+  void load_image(int which, ConstView const& x, std::int64_t b, Channels channels) {
+    if (plan_.image_is_padded) std::fill_n(images_[which], plan_.image_plane * channels.count, Real(0));
+    auto const source = tensor(x, p_.x_dtype, b, channels);
+    for (auto const& piece : plan_.image) load_planes(at(source, piece), piece.extents.data(), in_image(which, piece));
+  }
+
+  // y = image 0 + shortcut x
+  void store_image(View const& y, ConstVector const& shortcut, ConstView const& x, std::int64_t b, Channels channels) {
+    Real factors[most_lanes] = {};
+    if (shortcut.data) {
+      PlaneTensor const from{const_cast<void*>(shortcut.data), p_.shortcut_dtype, 1, &zero_, {0, 0, shortcut.stride}};
+      PlaneTensor moved = from;
+      std::int64_t const offset = channels.first * shortcut.stride;
+      moved.offsets = &offset;
+      std::int64_t const extents[3] = {1, 1, channels.count};
+      load_planes(moved, extents, {factors, most_lanes, {most_lanes, most_lanes, 1}});
+    }
+    auto const target = tensor(y, p_.x_dtype, b, channels);
+    auto const input = shortcut.data ? tensor(x, p_.x_dtype, b, channels, offsets_of_x_) : PlaneTensor{};
+    for (auto const& piece : plan_.image) {
+      PlaneShortcut<Real> const term{shortcut.data ? factors : nullptr,
+                                     shortcut.data ? at(input, piece) : PlaneTensor{}};
+      store_planes(in_image(0, piece), piece.extents.data(), at(target, piece), term);
+    }
+  }
+
+  void convolve(int channel) {
+    kernels_.convolve(plan_.geometry, spectra_ + channel * plan_.spectrum, image(0, channel), half_, group_, work_);
+  }
+
+  // image 0: dy, becomes dx where `spectra`; image 1: x.
+  void backward(int channel, bool spectra, Real* gradient) {
+    kernels_.backward(plan_.geometry, spectra ? spectra_ + channel * plan_.spectrum : nullptr, image(0, channel),
+                      gradient ? image(1, channel) : nullptr, gradient, half_, group_, work_);
+  }
+
+  Real* gradient(int channel) const { return gradients_ + channel * plan_.spectrum; }
+
+  // dk of one channel of sample b, from the spectrum of the gradient.
+  void store_filter_gradient(Real const* gradient, View const& dk, std::int64_t b, std::int64_t channel) {
+    kernels_.filter_gradient(plan_.geometry, gradient, filters_, half_, group_, work_);
+    Extents const extents = filter_extents();
+    Real* const target = plan_.folds ? folded_ : taps_;
+    Extents const shape = plan_.folds ? plan_.folded : extents;
+    std::fill_n(target, count_of(shape), Real(0));
+    Extents const pitch = {shape[1] * shape[2], shape[2], 1};
+    auto const& g = plan_.geometry.filter;
+    auto const& walk = plan_.walk;
+    for (auto const& piece : plan_.filter) {
+      Real* const to = target + piece.source[0] * pitch[0] + piece.source[1] * pitch[1] + piece.source[2] * pitch[2];
+      for (std::int64_t i = 0; i < piece.extents[0]; ++i)
+        for (std::int64_t j = 0; j < piece.extents[1]; ++j) {
+          Real const* const from = filters_ + piece.plane + (i * g.middle + j) * g.pitch;
+          Real* const row = to + i * walk.step[0] * pitch[walk.axis[0]] + j * walk.step[1] * pitch[walk.axis[1]];
+          auto const step = walk.step[2] * pitch[walk.axis[2]];
+          for (std::int64_t m = 0; m < piece.extents[2]; ++m) row[m * step] += from[m];
+        }
+    }
+    if (plan_.folds) unfold(folded_, taps_);
+    store_planes(contiguous(taps_, extents), extents.data(), tensor(dk, p_.k_dtype, b, {channel, 1}));
+  }
+
+ private:
+  static std::size_t count_of(Extents const& e) { return std::size_t(e[0]) * e[1] * e[2]; }
+  Extents filter_extents() const { return {p_.axes[0].filter, p_.axes[1].filter, p_.axes[2].filter}; }
+
+  static std::size_t tap_room(Problem const& p, Plan const&) {
+    return std::size_t(p.axes[0].filter) * p.axes[1].filter * p.axes[2].filter;
+  }
+
+  static std::size_t bytes(Problem const& p, Plan const& plan, int capacity, bool needs_gradient) {
+    auto const room = [](std::size_t count) { return Scratch::padded<Real>(count); };
+    std::size_t const planes = needs_gradient ? 2 : 1;
+    return planes * room(plan.image_plane * capacity) + room(plan.filter_plane * capacity) +
+           planes * room(plan.spectrum * capacity) + room(tap_room(p, plan) * capacity) +
+           (plan.folds ? room(count_of(plan.folded) * capacity) : 0) +
+           room(std::max(plan.image_half * planes, plan.filter_half)) + room(plan.group * planes) + room(plan.work);
+  }
+
+  // The channels of sample b as planes of the problem's own axes.
+  PlaneTensor tensor(ConstView const& view, Dtype dtype, std::int64_t b, Channels channels, std::int64_t* offsets) {
+    for (int c = 0; c < channels.count; ++c)
+      offsets[c] = b * view.strides.batch + (channels.first + c) * view.strides.channel;
+    auto const& s = view.strides.spatial;
+    return {const_cast<void*>(view.data), dtype, channels.count, offsets, {s[0], s[1], s[2]}};
+  }
+  PlaneTensor tensor(ConstView const& view, Dtype dtype, std::int64_t b, Channels channels) {
+    return tensor(view, dtype, b, channels, offsets_);
+  }
+
+  PlaneTensor folded_tensor(Real* data, int count) {
+    auto const& f = plan_.folded;
+    for (int c = 0; c < count; ++c) offsets_[c] = std::int64_t(c * count_of(f));
+    return {data, sizeof(Real) == 4 ? FALTUNG_F32 : FALTUNG_F64, count, offsets_, {f[1] * f[2], f[2], 1}};
+  }
+
+  // The tensor as the axes of the plane walk over it, from the first point of the piece.
+  PlaneTensor at(PlaneTensor const& t, Piece const& piece) const {
+    PlaneTensor result = t;
+    std::int64_t offset = 0;
+    for (int i = 0; i < 3; ++i) {
+      offset += piece.source[i] * t.strides[i];
+      result.strides[i] = t.strides[plan_.walk.axis[i]] * plan_.walk.step[i];
+    }
+    result.data = static_cast<std::byte*>(t.data) + offset * size_of(t.dtype);
+    return result;
+  }
+
+  PlaneScratch<Real> contiguous(Real* data, Extents const& e) const {
+    return {data, std::int64_t(count_of(e)), {e[1] * e[2], e[2], 1}};
+  }
+  PlaneScratch<Real> in_filter(Piece const& piece) const {
+    auto const& g = plan_.geometry.filter;
+    return {filters_ + piece.plane, std::int64_t(plan_.filter_plane), {g.middle * g.pitch, g.pitch, 1}};
+  }
+  PlaneScratch<Real> in_image(int which, Piece const& piece) const {
+    auto const& g = plan_.geometry.image;
+    return {images_[which] + piece.plane, std::int64_t(plan_.image_plane), {g.middle * g.pitch, g.pitch, 1}};
+  }
+
+  // Calls body(tap of the filter, tap of the folded filter).
+  template <typename Body>
+  void for_each_fold(Body&& body) const {
+    Extents const e = filter_extents();
+    auto const place = [&](int axis, std::int64_t m) {
+      auto const& [extent, filter, centre, boundary] = p_.axes[axis];
+      if (boundary != Boundary::circular) return m;
+      auto const offset = (m - centre) % extent;
+      return offset < 0 ? offset + extent : offset;
+    };
+    std::size_t tap = 0;
+    for (std::int64_t i = 0; i < e[0]; ++i)
+      for (std::int64_t j = 0; j < e[1]; ++j) {
+        auto const row = (place(0, i) * plan_.folded[1] + place(1, j)) * plan_.folded[2];
+        for (std::int64_t m = 0; m < e[2]; ++m) body(tap++, row + place(2, m));
+      }
+  }
+  void fold(Real const* taps, Real* folded) const {
+    std::fill_n(folded, count_of(plan_.folded), Real(0));
+    for_each_fold([&](std::size_t tap, std::int64_t to) { folded[to] += taps[tap]; });
+  }
+  void unfold(Real const* folded, Real* taps) const {
+    for_each_fold([&](std::size_t tap, std::int64_t from) { taps[tap] = folded[from]; });
+  }
+
+  Problem const& p_;
+  Plan const& plan_;
+  TransformedKernels<Real> const& kernels_;
+  Scratch scratch_;
+  Real* images_[2] = {};
+  Real *filters_, *spectra_, *gradients_, *taps_, *folded_, *half_, *group_, *work_;
+  std::int64_t offsets_[most_lanes], offsets_of_x_[most_lanes];
+  static constexpr std::int64_t zero_ = 0;
+};
+
+// Planes that are staged together: a register's worth of channels where they are neighbours in memory.
+template <typename Real>
+int block_of(Problem const& p) {
+  return p.unit_stride == UnitStride::channel
+             ? int(std::min<std::int64_t>(p.channels, transformed_kernels<Real>().lanes))
+             : 1;
+}
+
+template <typename Real>
+void forward(Problem const& p, ForwardArgs const& a) {
+  auto const plan = transformed_plan<Real>(p.axes);
+  int const block = block_of<Real>(p);
+  std::int64_t const blocks = (p.channels + block - 1) / block;
+  // Each task makes its filters' spectra; where channels are few, samples are split as well, at the price of making
+  // them again.
+  std::int64_t const wanted = 4 * num_threads();
+  std::int64_t const splits = blocks >= wanted ? 1 : std::min((wanted + blocks - 1) / blocks, (p.batch + 7) / 8);
+  parallel_for(a.runtime.parallel, blocks * splits, [&](std::int64_t begin, std::int64_t end) {
+    Task<Real> task(p, *plan, block, false);
+    for (auto number = begin; number < end; ++number) {
+      auto const first = number / splits * block, split = number % splits;
+      Channels const channels{first, int(std::min<std::int64_t>(block, p.channels - first))};
+      if (p.sharing == FilterSharing::shared) task.load_filters(a.k, 0, channels);
+      for (auto b = p.batch * split / splits; b < p.batch * (split + 1) / splits; ++b) {
+        if (p.sharing == FilterSharing::per_sample) task.load_filters(a.k, b, channels);
+        task.load_image(0, a.x, b, channels);
+        for (int c = 0; c < channels.count; ++c) task.convolve(c);
+        task.store_image(a.y, a.shortcut, a.x, b, channels);
+      }
+    }
+  });
+}
+
+// dshortcut[c] = sum dy x, in double: by image, then over the batch.
+template <typename Real>
+double inner_product(Real const* a, Real const* b, TransformedPlan<Real> const& plan) {
+  auto const& g = plan.geometry.image;
+  double sum = 0;
+  for (auto const& piece : plan.image)
+    for (std::int64_t i = 0; i < piece.extents[0]; ++i)
+      for (std::int64_t j = 0; j < piece.extents[1]; ++j) {
+        auto const row = piece.plane + (i * g.middle + j) * g.pitch;
+        double part = 0;
+        for (std::int64_t m = 0; m < piece.extents[2]; ++m) part += double(a[row + m]) * b[row + m];
+        sum += part;
+      }
+  return sum;
+}
+
+template <typename Real>
+void backward(Problem const& p, BackwardArgs const& a) {
+  auto const plan = transformed_plan<Real>(p.axes);
+  int const block = block_of<Real>(p);
+  std::int64_t const blocks = (p.channels + block - 1) / block,
+                     chunks = (p.batch + gradient_chunk - 1) / gradient_chunk;
+  bool const shared = p.sharing == FilterSharing::shared, needs_x = a.dk.data || a.dshortcut.data;
+  // Where channels are few, chunks of samples are tasks too; their sums then wait in memory.
+  bool const split = blocks < 2 * num_threads() && chunks > 1;
+  std::unique_ptr<Real[]> const sums(
+      split && a.dk.data && shared ? new Real[std::size_t(p.channels) * chunks * plan->spectrum] : nullptr);
+  std::unique_ptr<double[]> const products(a.dshortcut.data ? new double[std::size_t(p.channels) * chunks]() : nullptr);
+
+  // gradient += those of the samples of a chunk; per-sample filters are finished at once.
+  auto const run_chunk = [&](Task<Real>& task, Channels channels, std::int64_t chunk) {
+    if (a.dk.data && shared) std::fill_n(task.gradient(0), plan->spectrum * channels.count, Real(0));
+    for (auto b = chunk * gradient_chunk; b < std::min(p.batch, (chunk + 1) * gradient_chunk); ++b) {
+      if (!shared && a.dx.data) task.load_filters(a.k, b, channels);
+      if (!shared && a.dk.data) std::fill_n(task.gradient(0), plan->spectrum * channels.count, Real(0));
+      task.load_image(0, a.dy, b, channels);
+      if (needs_x) task.load_image(1, a.x, b, channels);
+      for (int c = 0; c < channels.count; ++c) {
+        if (products)
+          products[(channels.first + c) * chunks + chunk] += inner_product(task.image(0, c), task.image(1, c), *plan);
+        if (a.dx.data || a.dk.data) task.backward(c, a.dx.data, a.dk.data ? task.gradient(c) : nullptr);
+      }
+      if (a.dx.data) task.store_image(a.dx, a.shortcut, a.dy, b, channels);
+      if (!shared && a.dk.data)
+        for (int c = 0; c < channels.count; ++c)
+          task.store_filter_gradient(task.gradient(c), a.dk, b, channels.first + c);
+    }
+  };
+  auto const channels_of = [&](std::int64_t number) {
+    auto const first = number * block;
+    return Channels{first, int(std::min<std::int64_t>(block, p.channels - first))};
+  };
+
+  parallel_for(a.runtime.parallel, split ? blocks * chunks : blocks, [&](std::int64_t begin, std::int64_t end) {
+    Task<Real> task(p, *plan, block, needs_x);
+    std::unique_ptr<Real[]> const total(
+        !split && chunks > 1 && sums == nullptr && a.dk.data && shared ? new Real[block * plan->spectrum] : nullptr);
+    for (auto number = begin; number < end; ++number) {
+      auto const channels = channels_of(split ? number / chunks : number);
+      if (shared && a.dx.data) task.load_filters(a.k, 0, channels);
+      if (split) {
+        auto const chunk = number % chunks;
+        run_chunk(task, channels, chunk);
+        if (sums)
+          for (int c = 0; c < channels.count; ++c)
+            std::copy_n(task.gradient(c), plan->spectrum,
+                        sums.get() + ((channels.first + c) * chunks + chunk) * plan->spectrum);
+        continue;
+      }
+      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+        run_chunk(task, channels, chunk);
+        if (!total) continue;
+        for (std::size_t i = 0; i < channels.count * plan->spectrum; ++i)
+          total[i] = chunk ? total[i] + task.gradient(0)[i] : task.gradient(0)[i];
+      }
+      if (a.dk.data && shared)
+        for (int c = 0; c < channels.count; ++c)
+          task.store_filter_gradient(total ? total.get() + c * plan->spectrum : task.gradient(c), a.dk, 0,
+                                     channels.first + c);
+    }
+  });
+
+  if (sums)
+    parallel_for(a.runtime.parallel, p.channels, [&](std::int64_t begin, std::int64_t end) {
+      Task<Real> task(p, *plan, 1, true);
+      for (auto c = begin; c < end; ++c) {
+        Real* const total = sums.get() + c * chunks * plan->spectrum;
+        for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
+          for (std::size_t i = 0; i < plan->spectrum; ++i) total[i] += total[chunk * plan->spectrum + i];
+        task.store_filter_gradient(total, a.dk, 0, c);
+      }
+    });
+  if (products)
+    visit_dtype(p.shortcut_dtype, [&]<typename T> {
+      for (std::int64_t c = 0; c < p.channels; ++c) {
+        double sum = 0;
+        for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum += products[c * chunks + chunk];
+        static_cast<T*>(a.dshortcut.data)[c * a.dshortcut.stride] = round_to<T>(sum);
+      }
+    });
+}
+
+}  // namespace
+
+char const* reject(Problem const& p) {
+  bool const causal =
+      std::any_of(p.axes.begin(), p.axes.end(), [](Axis const& a) { return a.boundary == Boundary::causal; });
+  if (causal && p.direction == Direction::forward)
+    return "a transform would let later inputs change the bits of earlier outputs";
+  for (auto const& axis : p.axes)
+    if (axis.extent >= (std::int64_t(1) << 28)) return "an axis has 2^28 points or more";
+  return nullptr;
+}
+
+std::string policy(Problem const& p) {
+  return p.x_dtype == FALTUNG_F64 ? transformed_plan<double>(p.axes)->text() : transformed_plan<float>(p.axes)->text();
+}
+
+void forward(Problem const& p, ForwardArgs const& a) {
+  p.x_dtype == FALTUNG_F64 ? forward<double>(p, a) : forward<float>(p, a);
+}
+
+void backward(Problem const& p, BackwardArgs const& a) {
+  p.x_dtype == FALTUNG_F64 ? backward<double>(p, a) : backward<float>(p, a);
+}
+
+}  // namespace transformed
+}  // namespace faltung::long_conv::cpu

@@ -1,0 +1,289 @@
+// The arithmetic of cpu.transformed: see transformed_kernels.hpp for the shape of the computation.
+#include <cstddef>
+
+#include "fft/lanes.hpp"
+#include "long_conv/cpu/transformed_kernels.hpp"
+#include "simd/vector.hpp"
+
+namespace faltung::long_conv::cpu::FALTUNG_SIMD {
+namespace {
+
+using namespace simd::FALTUNG_SIMD;
+using Index = std::ptrdiff_t;
+
+template <typename Real>
+Index strips(Grid const& grid) {
+  return grid.middle * grid.pitch / lanes<Real>;
+}
+
+// Rows of a plane -> complex rows of `half`.
+template <typename Real>
+void real_forward(Geometry<Real> const& g, Grid const& grid, Real const* plane, Vector<Real>* half,
+                  Vector<Real>* work) {
+  using V = Vector<Real>;
+  Index const count = strips<Real>(grid), pitch = grid.middle * grid.pitch, length = g.rows.length;
+  for (Index strip = 0; strip < count; ++strip) {
+    Real const* const column = plane + strip * lanes<Real>;
+    if (g.real_axis == RealAxis::hermitian) {
+      for (Index n = 0; n < length; ++n) {
+        work[2 * n] = load(column + n * pitch);
+        work[2 * n + 1] = V{};
+      }
+      fft::FALTUNG_SIMD::forward(g.rows, work, 1, length);
+      for (Index f = 0; f < g.frequencies; ++f) {
+        half[2 * (f * count + strip)] = work[2 * g.slot[f]];
+        half[2 * (f * count + strip) + 1] = work[2 * g.slot[f] + 1];
+      }
+      continue;
+    }
+    Index const used = grid.rows < length ? grid.rows : length, wrapped = grid.rows - used;
+    auto const row = [&](Index n) __attribute__((always_inline)) {
+      V const x = load(column + n * pitch);
+      return n < grid.negated_from ? x : -x;
+    };
+    for (Index n = 0; n < wrapped; ++n) {
+      V const c = broadcast(g.turn[2 * n]), s = broadcast(g.turn[2 * n + 1]);
+      V const a = row(n), b = row(n + length);
+      work[2 * n] = fma(b, s, a * c);
+      work[2 * n + 1] = negated_fma(b, c, a * s);
+    }
+    for (Index n = wrapped; n < used; ++n) {
+      V const x = row(n);
+      work[2 * n] = x * broadcast(g.turn[2 * n]);
+      work[2 * n + 1] = x * broadcast(g.turn[2 * n + 1]);
+    }
+    fft::FALTUNG_SIMD::forward(g.rows, work, 1, int(used));
+    for (Index f = 0; f < length; ++f) {
+      half[2 * (f * count + strip)] = work[2 * f];
+      half[2 * (f * count + strip) + 1] = work[2 * f + 1];
+    }
+  }
+}
+
+// Complex rows of `half` -> rows of a plane, the inverse of real_forward but for the factor `length`.
+template <typename Real>
+void real_inverse(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* half, Real* plane,
+                  Vector<Real>* work) {
+  using V = Vector<Real>;
+  Index const count = strips<Real>(grid), pitch = grid.middle * grid.pitch, length = g.rows.length;
+  for (Index strip = 0; strip < count; ++strip) {
+    Real* const column = plane + strip * lanes<Real>;
+    if (g.real_axis == RealAxis::hermitian) {
+      for (Index f = 0; f < g.frequencies; ++f) {
+        V const re = half[2 * (f * count + strip)], im = half[2 * (f * count + strip) + 1];
+        Index const mirror = 2 * g.slot[g.frequencies + f], own = 2 * g.slot[f];
+        work[mirror] = re;
+        work[mirror + 1] = -im;
+        work[own] = re;
+        work[own + 1] = im;
+      }
+      fft::FALTUNG_SIMD::inverse(g.rows, work, 1, int(length));
+      for (Index n = 0; n < grid.rows; ++n) store(column + n * pitch, work[2 * n]);
+      continue;
+    }
+    for (Index f = 0; f < length; ++f) {
+      work[2 * f] = half[2 * (f * count + strip)];
+      work[2 * f + 1] = half[2 * (f * count + strip) + 1];
+    }
+    Index const used = grid.rows < length ? grid.rows : length, wrapped = grid.rows - used;
+    fft::FALTUNG_SIMD::inverse(g.rows, work, 1, int(used));
+    for (Index n = 0; n < used; ++n) {
+      V const c = broadcast(g.turn[2 * n]), s = broadcast(g.turn[2 * n + 1]);
+      V const re = work[2 * n], im = work[2 * n + 1];
+      V const a = fma(im, s, re * c), b = negated_fma(im, c, re * s);
+      store(column + n * pitch, n < grid.negated_from ? a : -a);
+      if (n < wrapped) store(column + (n + length) * pitch, n + length < grid.negated_from ? b : -b);
+    }
+  }
+}
+
+// Frequencies [number * lanes, ...) of `half`, transposed into lanes: [middle][column_capacity].
+template <typename Real>
+void load_group(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* half, Index number,
+                Vector<Real>* group) {
+  constexpr int n = lanes<Real>;
+  Index const count = strips<Real>(grid), per_middle = grid.pitch / n;
+  for (Index middle = 0; middle < grid.middle; ++middle)
+    for (Index strip = 0; strip < per_middle; ++strip) {
+      Vector<Real> const* const from = half + 2 * (number * n * count + middle * per_middle + strip);
+      Vector<Real>* const to = group + 2 * (middle * g.column_capacity + strip * n);
+      Index const rest = grid.columns - strip * n, wanted = rest < n ? rest : n;
+      for (int part = 0; part < 2; ++part) {
+        Vector<Real> rows[n];
+#pragma GCC unroll 16
+        for (int i = 0; i < n; ++i) rows[i] = from[2 * i * count + part];
+        transpose<Real>(rows);
+        if (wanted == n) {
+#pragma GCC unroll 16
+          for (int i = 0; i < n; ++i) to[2 * i + part] = rows[i];
+        } else {
+#pragma GCC unroll 16
+          for (int i = 0; i < n; ++i)
+            if (i < wanted) to[2 * i + part] = rows[i];
+        }
+      }
+    }
+}
+
+template <typename Real>
+void store_group(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* group, Index number,
+                 Vector<Real>* half) {
+  constexpr int n = lanes<Real>;
+  Index const count = strips<Real>(grid), per_middle = grid.pitch / n;
+  for (Index middle = 0; middle < grid.middle; ++middle)
+    for (Index strip = 0; strip < per_middle; ++strip) {
+      Vector<Real>* const to = half + 2 * (number * n * count + middle * per_middle + strip);
+      Vector<Real> const* const from = group + 2 * (middle * g.column_capacity + strip * n);
+      for (int part = 0; part < 2; ++part) {
+        Vector<Real> rows[n];
+#pragma GCC unroll 16
+        for (int i = 0; i < n; ++i) rows[i] = from[2 * i + part];
+        transpose<Real>(rows);
+#pragma GCC unroll 16
+        for (int i = 0; i < n; ++i) to[2 * i * count + part] = rows[i];
+      }
+    }
+}
+
+// The middle and the column axis of one group, forward and back.
+template <typename Real>
+void group_forward(Geometry<Real> const& g, Grid const& grid, Vector<Real>* group) {
+  if (g.middle.length > 1)
+    for (Index column = 0; column < grid.columns; ++column)
+      fft::FALTUNG_SIMD::forward(g.middle, group + 2 * column, g.column_capacity, int(grid.middle));
+  for (Index middle = 0; middle < g.middle.length; ++middle)
+    fft::FALTUNG_SIMD::forward(g.columns, group + 2 * middle * g.column_capacity, 1, int(grid.columns));
+}
+
+template <typename Real>
+void group_inverse(Geometry<Real> const& g, Grid const& grid, Vector<Real>* group) {
+  for (Index middle = 0; middle < g.middle.length; ++middle)
+    fft::FALTUNG_SIMD::inverse(g.columns, group + 2 * middle * g.column_capacity, 1, int(grid.columns));
+  if (g.middle.length > 1)
+    for (Index column = 0; column < grid.columns; ++column)
+      fft::FALTUNG_SIMD::inverse(g.middle, group + 2 * column, g.column_capacity, int(grid.middle));
+}
+
+// Calls body(element of the group, element of its spectrum), both two registers, for every frequency of a group.
+template <typename Real, typename Body>
+FALTUNG_INLINE void for_each_frequency(Geometry<Real> const& g, Body&& body) {
+  for (Index middle = 0; middle < g.middle.length; ++middle)
+    for (Index column = 0; column < g.columns.length; ++column)
+      body(2 * (middle * g.column_capacity + column), 2 * (middle * g.columns.length + column));
+}
+
+template <typename Real>
+Index group_spectrum(Geometry<Real> const& g) {  // registers of one group's spectrum
+  return 2 * Index(g.middle.length) * g.columns.length;
+}
+
+template <typename Real>
+Vector<Real>* registers_of(Real* memory) {
+  return reinterpret_cast<Vector<Real>*>(memory);
+}
+template <typename Real>
+Vector<Real> const* registers_of(Real const* memory) {
+  return reinterpret_cast<Vector<Real> const*>(memory);
+}
+
+template <typename Real>
+void filter_spectrum(Geometry<Real> const& g, Real const* plane, Real* spectrum, Real* half, Real* group, Real* work) {
+  using V = Vector<Real>;
+  V* const in_group = registers_of(group);
+  real_forward(g, g.filter, plane, registers_of(half), registers_of(work));
+  V const scale = broadcast(g.scale);
+  for (Index number = 0; number < g.groups; ++number) {
+    V* const k = registers_of(spectrum) + number * group_spectrum(g);
+    load_group(g, g.filter, registers_of(half), number, in_group);
+    group_forward(g, g.filter, in_group);
+    for_each_frequency(g, [&](Index i, Index f) {
+      k[f] = in_group[i] * scale;
+      k[f + 1] = in_group[i + 1] * scale;
+    });
+  }
+}
+
+template <typename Real>
+void convolve(Geometry<Real> const& g, Real const* spectrum, Real* plane, Real* half, Real* group, Real* work) {
+  using V = Vector<Real>;
+  V* const x = registers_of(group);
+  real_forward(g, g.image, plane, registers_of(half), registers_of(work));
+  for (Index number = 0; number < g.groups; ++number) {
+    V const* const k = registers_of(spectrum) + number * group_spectrum(g);
+    load_group(g, g.image, registers_of(half), number, x);
+    group_forward(g, g.image, x);
+    for_each_frequency(g, [&](Index i, Index f) {
+      V const re = x[i], im = x[i + 1];
+      x[i] = negated_fma(im, k[f + 1], re * k[f]);
+      x[i + 1] = fma(re, k[f + 1], im * k[f]);
+    });
+    group_inverse(g, g.image, x);
+    store_group(g, g.image, x, number, registers_of(half));
+  }
+  real_inverse(g, g.image, registers_of(half), plane, registers_of(work));
+}
+
+template <typename Real>
+void backward(Geometry<Real> const& g, Real const* spectrum, Real* dy, Real const* x, Real* gradient, Real* half,
+              Real* group, Real* work) {
+  using V = Vector<Real>;
+  V* const dy_half = registers_of(half);
+  V* const x_half = dy_half + 2 * Index(g.groups) * lanes<Real> * strips<Real>(g.image);
+  V* const d = registers_of(group);
+  V* const e = d + 2 * Index(g.middle.length) * g.column_capacity;
+  real_forward(g, g.image, dy, dy_half, registers_of(work));
+  if (x) real_forward(g, g.image, x, x_half, registers_of(work));
+  for (Index number = 0; number < g.groups; ++number) {
+    load_group(g, g.image, dy_half, number, d);
+    group_forward(g, g.image, d);
+    if (x) {
+      V* const sum = registers_of(gradient) + number * group_spectrum(g);
+      load_group(g, g.image, x_half, number, e);
+      group_forward(g, g.image, e);
+      for_each_frequency(g, [&](Index i, Index f) {
+        sum[f] += fma(d[i + 1], e[i + 1], d[i] * e[i]);
+        sum[f + 1] += negated_fma(d[i], e[i + 1], d[i + 1] * e[i]);
+      });
+    }
+    if (!spectrum) continue;
+    V const* const k = registers_of(spectrum) + number * group_spectrum(g);
+    for_each_frequency(g, [&](Index i, Index f) {
+      V const re = d[i], im = d[i + 1];
+      d[i] = fma(im, k[f + 1], re * k[f]);
+      d[i + 1] = negated_fma(re, k[f + 1], im * k[f]);
+    });
+    group_inverse(g, g.image, d);
+    store_group(g, g.image, d, number, dy_half);
+  }
+  if (spectrum) real_inverse(g, g.image, dy_half, dy, registers_of(work));
+}
+
+template <typename Real>
+void filter_gradient(Geometry<Real> const& g, Real const* gradient, Real* plane, Real* half, Real* group, Real* work) {
+  using V = Vector<Real>;
+  V* const in_group = registers_of(group);
+  V const scale = broadcast(g.scale);
+  for (Index number = 0; number < g.groups; ++number) {
+    V const* const sum = registers_of(gradient) + number * group_spectrum(g);
+    for_each_frequency(g, [&](Index i, Index f) {
+      in_group[i] = sum[f] * scale;
+      in_group[i + 1] = sum[f + 1] * scale;
+    });
+    group_inverse(g, g.filter, in_group);
+    store_group(g, g.filter, in_group, number, registers_of(half));
+  }
+  real_inverse(g, g.filter, registers_of(half), plane, registers_of(work));
+}
+
+template <typename Real>
+constexpr TransformedKernels<Real> table = {lanes<Real>,    registers >= 32 ? 8 : 4, filter_spectrum<Real>,
+                                            convolve<Real>, backward<Real>,          filter_gradient<Real>};
+
+}  // namespace
+
+extern TransformedKernels<float> const transformed_float;
+extern TransformedKernels<double> const transformed_double;
+TransformedKernels<float> const transformed_float = table<float>;
+TransformedKernels<double> const transformed_double = table<double>;
+
+}  // namespace faltung::long_conv::cpu::FALTUNG_SIMD

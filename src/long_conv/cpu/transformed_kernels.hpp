@@ -1,0 +1,76 @@
+// What the SIMD side of cpu.transformed offers, one table per instruction set, and the plain data that it works on.
+//
+// A plane (one sample, one channel) is staged as [rows][middle][pitch] reals. The row axis goes from real to complex
+// first, with lanes over columns; then groups of `lanes` frequencies of that axis are transposed into lanes, and the
+// middle and column axes are transformed, multiplied and transformed back inside the cache, group by group.
+#pragma once
+#include <cstdint>
+
+#include "fft/passes.hpp"
+#include "simd/target.hpp"
+
+namespace faltung::long_conv::cpu {
+
+// How a real axis of rows becomes `frequencies` complex rows.
+enum class RealAxis {
+  // Odd frequencies, X[2g] = sum over n < M of (x[n] - i x[n + M]) exp(-i pi n / 2M) exp(-2 pi i n g / M): a
+  // convolution that wraps after
+  // 2M points with its sign changed. Its M = P / 2 complex numbers have no real special cases; the wrapped part is
+  // cropped.
+  right_angle,
+  // All frequencies 0 .. N / 2 of a cyclic axis of exactly N points.
+  hermitian
+};
+
+// A staged plane: an image, or a filter by its positions.
+struct Grid {
+  std::int64_t rows, middle, columns, pitch;  // pitch: columns rounded up to lanes
+  std::int64_t negated_from;  // right_angle: rows from here on wrapped, and count with their sign changed
+};
+
+template <typename Real>
+struct Geometry {
+  RealAxis real_axis;
+  int frequencies;           // rows of a half-transformed plane in use
+  int groups;                // of `lanes` frequencies
+  fft::Passes<Real> rows;    // length M (right_angle) or N (hermitian)
+  fft::Passes<Real> middle;  // length 1 in 1D and 2D
+  fft::Passes<Real> columns;
+  Real const* turn;  // right_angle: [M][cos, sin] of -pi n / 2M
+  int const* slot;   // hermitian: [frequencies] slots of f, then [frequencies] slots of N - f
+  Grid image, filter;
+  std::int64_t column_capacity;  // elements between two middle indices of a group: columns of image or filter,
+                                 // whichever are more
+  Real scale;  // 1 / (product of the lengths), applied to a filter's spectrum and to a filter's gradient
+};
+
+// Elements of the buffers, in units of Real.
+//   half:     a half-transformed plane, [groups * lanes][middle * pitch / lanes][re, im][lanes]
+//   group:    one group in work, [middle length][column_capacity][re, im][lanes]
+//   spectrum: [groups][middle length][column length][re, im][lanes]
+//   work:     [rows.length][re, im][lanes]
+template <typename Real>
+struct TransformedKernels {
+  int lanes, max_radix;
+
+  // spectrum = scale * transform of the filter's plane.
+  void (*filter_spectrum)(Geometry<Real> const&, Real const* plane, Real* spectrum, Real* half, Real* group,
+                          Real* work);
+
+  // plane = plane convolved with the filter, in place.
+  void (*convolve)(Geometry<Real> const&, Real const* spectrum, Real* plane, Real* half, Real* group, Real* work);
+
+  // dy is replaced by dx = dy correlated with the filter (where spectrum is not null); gradient += the spectrum of dy
+  // correlated with x (where x is not null). half and group have room for two.
+  void (*backward)(Geometry<Real> const&, Real const* spectrum, Real* dy, Real const* x, Real* gradient, Real* half,
+                   Real* group, Real* work);
+
+  // plane of the filter = scale * inverse transform of the gradient's spectrum.
+  void (*filter_gradient)(Geometry<Real> const&, Real const* gradient, Real* plane, Real* half, Real* group,
+                          Real* work);
+};
+
+template <typename Real>
+TransformedKernels<Real> const& transformed_kernels();
+
+}  // namespace faltung::long_conv::cpu

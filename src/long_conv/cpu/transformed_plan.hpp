@@ -1,0 +1,58 @@
+// Everything about a call of cpu.transformed that depends on extents, filter extents, centres and boundaries alone: how
+// the axes are laid out in a staged plane, the lengths of the transforms, where each tap goes.
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fft/plan.hpp"
+#include "long_conv/cpu/transformed_kernels.hpp"
+#include "long_conv/problem.hpp"
+
+namespace faltung::long_conv::cpu {
+
+using Extents = std::array<std::int64_t, 3>;
+
+// A box of points of x (or taps of k) and its place in the staged plane.
+struct Piece {
+  Extents extents;     // along rows, middle, columns of the plane
+  Extents source;      // index of its first point, per axis of the problem
+  std::int64_t plane;  // element of its first point
+};
+
+// Axis a of the plane walks along axis axis[a] of the problem in steps of step[a].
+struct Walk {
+  std::array<int, 3> axis;
+  Extents step;
+};
+
+template <typename Real>
+struct TransformedPlan {
+  Geometry<Real> geometry;
+  Walk walk;
+  std::vector<Piece> image;   // of x, y, dy, dx
+  std::vector<Piece> filter;  // of the folded filter; where a long axis is cut in blocks a tap is in two pieces
+  bool image_is_padded;       // some plane elements belong to no piece and must be zero
+
+  // Taps of circular axes are first summed modulo the extent: tap m goes to (m - centre) modulo extent. The other axes
+  // stay.
+  bool folds;
+  Extents folded;  // taps per axis afterwards
+
+  // Elements of Real of the buffers of TransformedKernels, for one plane.
+  std::size_t image_plane, filter_plane, image_half, filter_half, group, spectrum, work;
+  double cost;  // relative, of one image forward
+
+  std::unique_ptr<fft::Plan<Real>> rows, middle, columns;
+  std::vector<Real> turn;
+  std::vector<int> slot;
+
+  std::string text() const;  // for explain
+};
+
+// Cached: the plans of the last few dozen shapes are kept.
+template <typename Real>
+std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3> const& axes);
+
+}  // namespace faltung::long_conv::cpu
