@@ -24,8 +24,9 @@ check_cuda_library = load("check_cuda_library")
 
 
 @pytest.fixture
-def small_tree(tmp_path):
+def small_tree(tmp_path, monkeypatch):
     """A git checkout that passes every check, and a function that writes a file into it and reads the tree anew."""
+    monkeypatch.setattr(check_tree, "LONG_FILES", {})  # those of this tree
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
 
     def write(path, text):
