@@ -8,7 +8,8 @@
 
 namespace faltung {
 
-struct Failure : std::runtime_error {
+// Exported: libfaltung_cuda throws it, src/c_api of libfaltung catches it.
+struct FALTUNG_API Failure : std::runtime_error {
   Failure(faltung_status code, std::string const& message) : std::runtime_error(message), status(code) {}
   faltung_status status;
 };
