@@ -382,8 +382,10 @@ struct Exception {
 std::vector<Exception> const served_by_the_reference = {};
 
 TEST(LongConvExplain, never_chooses_the_reference) {
-  if (implementations() == std::vector<std::string>{"cpu.reference"})
-    GTEST_SKIP() << "cpu.reference is the only implementation in this build: nothing else could be chosen";
+  auto const names = implementations();
+  for (char const* needed : {"cpu.direct", "cpu.transformed"})
+    if (std::find(names.begin(), names.end(), needed) == names.end())
+      GTEST_SKIP() << needed << " is not in the list of this build: the reference would have to serve its cases";
   std::size_t n = 0;
   for (char const* list : {"grid", "bits", "product", "accuracy"})
     for (auto const& geometry : geometries(list))
