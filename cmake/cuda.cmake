@@ -1,11 +1,24 @@
 # libfaltung_cuda: registers the CUDA backend when it is loaded. A folder named after an architecture is compiled for it alone.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
-# CMake 3.25 does not know CUDA C++20.
-add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>")
+# CMake 3.25 does not know that nvcc speaks C++20.
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
 
-add_library(faltung_cuda SHARED src/long_conv/cuda/implementations.cpp)
+add_library(faltung_cuda SHARED
+  src/long_conv/cuda/implementations.cpp src/long_conv/cuda/reduction.cu
+  src/long_conv/cuda/direct/convolve.cu src/long_conv/cuda/direct/direct.cpp
+  src/long_conv/cuda/toeplitz/toeplitz.cpp src/long_conv/cuda/toeplitz/forward.cu src/long_conv/cuda/toeplitz/backward.cu)
 add_library(faltung::faltung_cuda ALIAS faltung_cuda)
+set_target_properties(faltung_cuda PROPERTIES CUDA_STANDARD 20)
 target_include_directories(faltung_cuda PRIVATE include src)
+target_compile_options(faltung_cuda PRIVATE
+  "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;--compress-mode=size;-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers>")
 target_link_libraries(faltung_cuda PRIVATE faltung CUDA::cudart_static)
 set_target_properties(faltung_cuda PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})

@@ -1,15 +1,22 @@
-// The CUDA list of long_conv. Empty so far: a call on a CUDA tensor says so; the seam and the registration are real.
-#include "core/error.hpp"
+// The CUDA list of long_conv, best first.
+#include "long_conv/cuda/direct/direct.hpp"
+#include "long_conv/cuda/reduction.hpp"
+#include "long_conv/cuda/toeplitz/toeplitz.hpp"
 #include "long_conv/implementation.hpp"
 
 namespace faltung::long_conv::cuda {
 namespace {
 
-void fill_zero(Problem const& p, BackwardArgs const&) {
-  fail(FALTUNG_UNSUPPORTED, "no CUDA implementation yet: ", to_string(p));
-}
+std::size_t no_workspace(Problem const&) { return 0; }
 
-[[maybe_unused]] bool const registered = (register_backend(FALTUNG_CUDA, {{}, fill_zero}), true);
+constexpr Implementation list[] = {
+    {"cuda.toeplitz", Selection::automatic, toeplitz::reject, toeplitz::policy, no_workspace, toeplitz::forward,
+     toeplitz::backward},
+    {"cuda.direct", Selection::automatic, direct::reject, direct::policy, no_workspace, direct::forward,
+     direct::backward},
+};
+
+[[maybe_unused]] bool const registered = (register_backend(FALTUNG_CUDA, {list, fill_zero}), true);
 
 }  // namespace
 }  // namespace faltung::long_conv::cuda

@@ -1,0 +1,52 @@
+// Launches backward.cuh for a dtype and a policy.
+#include <algorithm>
+
+#include "core/dispatch.hpp"
+#include "cuda/launch.cuh"
+#include "long_conv/cuda/reduction.hpp"
+#include "long_conv/cuda/toeplitz/backward.cuh"
+#include "long_conv/cuda/toeplitz/choice.hpp"
+#include "long_conv/cuda/toeplitz/tensor.hpp"
+#include "long_conv/cuda/toeplitz/toeplitz.hpp"
+
+namespace faltung::long_conv::cuda::toeplitz {
+namespace {
+
+template <typename Element>
+void run(Problem const& p, BackwardArgs const& a) {
+  BackwardKernelArgs<Element> const args{.shape = make_shape(p),
+                                         .dy = make_tensor<Element const*>(a.dy, p.axes[2].extent, 8),
+                                         .x = make_tensor<Element const*>(a.x, p.axes[2].extent, 8),
+                                         .k = make_tensor<Element const*>(a.k, p.axes[2].filter, 1),
+                                         .shortcut = {a.shortcut.data, a.shortcut.stride, p.shortcut_dtype},
+                                         .dx = make_tensor<Element*>(a.dx, p.axes[2].extent, 4),
+                                         .dk = make_tensor<Element*>(a.dk, p.axes[2].filter, 1)};
+  auto const [tiles, pairs] = choose_policy(p);
+  std::int64_t const samples = args.shape.images_per_filter == 1 ? p.batch : 1;
+  constexpr std::int64_t most_blocks = 1 << 30;
+  faltung::cuda::LaunchShape const launch_shape{.grid = dim3(unsigned(std::min(samples * p.channels, most_blocks))),
+                                                .threads = threads,
+                                                .shared_bytes = backward_bytes(args.shape, tiles),
+                                                .stream = static_cast<cudaStream_t>(a.runtime.stream)};
+  visit_int<1, 2>(tiles, "tiles", [&]<int tile_count> {
+    visit_int<2, 4>(pairs, "pairs", [&]<int pair_count> {
+      faltung::cuda::launch<backward_kernel<Element, tile_count, pair_count>>("cuda.toeplitz backward", launch_shape,
+                                                                              args);
+    });
+  });
+}
+
+}  // namespace
+
+void backward(Problem const& p, BackwardArgs const& a) {
+  faltung::cuda::CurrentDevice const device(a.runtime.device_index);
+  if (a.dx.data || a.dk.data) {
+    if (p.x_dtype == FALTUNG_BF16)
+      run<__nv_bfloat16>(p, a);
+    else
+      run<__half>(p, a);
+  }
+  if (a.dshortcut.data) shortcut_gradient(p, a, static_cast<cudaStream_t>(a.runtime.stream));
+}
+
+}  // namespace faltung::long_conv::cuda::toeplitz

@@ -1,0 +1,132 @@
+// The gradient of the filter by lags: G[d, l] = sum over images b and positions (i, j) of dy[b, i, j] x[b, i - d, j -
+// l]. For a row lag, an MMA has dy's columns as its 16 rows, x's columns as its 8 columns, and 8 images x 2 grid rows
+// as K; entries of one column lag lie on a diagonal. Blocks of 8 x 8 on one block diagonal share an accumulator; the
+// sums along the diagonals of these are shuffles, a reduction and a scatter at once.
+#pragma once
+#include "long_conv/cuda/toeplitz/product.cuh"
+
+namespace faltung::long_conv::cuda::toeplitz {
+
+// Accumulators of one row lag: one per pair of block diagonals.
+template <int tiles>
+inline constexpr int diagonals = 4 * tiles - 2;
+
+// Sums along the diagonals of `blocks` (block diagonal delta of lag 8 delta + row - column). The lane gets the sums of
+// `tiles` lags: 8 beta + residue for the tiles values of beta that start at the returned one.
+template <int tiles>
+__device__ __forceinline__ void warp_sum_diagonals(float const (&blocks)[diagonals<tiles>][4],
+                                                   float (&lag_sums)[tiles]) {
+  constexpr int wide = 2 * tiles, count = 2 * wide;  // beta from -wide to wide - 1
+  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  auto const block = [&](int delta, int r) {
+    int const o = delta + wide - 1;
+    float value = 0.f;
+    if (o >= 0 && o < diagonals<tiles>) value += blocks[o][r];
+    if (o >= 1 && o <= diagonals<tiles>) value += blocks[o - 1][2 + r];
+    return value;
+  };
+  float all[count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    int const beta = i - wide;
+    // Above the diagonal of its block an entry belongs to the lags of the block diagonal before.
+    float const even = g >= 2 * t ? block(beta, 0) : block(beta + 1, 0);
+    float const odd = g >= 2 * t + 1 ? block(beta, 1) : block(beta + 1, 1);
+    all[i] = even + __shfl_sync(~0u, odd, (lane + 4) % 32);
+  }
+  float half[count / 2];
+  int const neighbour = (t & 1 ? lane - 9 : lane + 9) & 31;
+#pragma unroll
+  for (int i = 0; i < count / 2; ++i) {
+    float const keep = t & 1 ? all[count / 2 + i] : all[i], give = t & 1 ? all[i] : all[count / 2 + i];
+    half[i] = keep + __shfl_sync(~0u, give, neighbour);
+  }
+  int const opposite = (t & 2 ? lane - 18 : lane + 18) & 31;
+#pragma unroll
+  for (int i = 0; i < tiles; ++i) {
+    float const keep = t & 2 ? half[tiles + i] : half[i], give = t & 2 ? half[i] : half[tiles + i];
+    lag_sums[i] = keep + __shfl_sync(~0u, give, opposite);
+  }
+}
+
+// Adds the sums of row lags first_lag .. first_lag + lags - 1 to gradient [row lag - low][column lag + 16 tiles].
+template <typename Element, int tiles, int lags>
+__device__ __forceinline__ void warp_filter_gradient(float* gradient, Element const* dy, Element const* x,
+                                                     Element const* zeros, Shape const& shape, Layout const& layout,
+                                                     int first_lag, bool first_images) {
+  int const lane = threadIdx.x % 32, image = lane % 8, matrix = lane / 8, rows = shape.rows.extent;
+  float sums[lags][diagonals<tiles>][4] = {};
+  std::uint32_t window[lags + 1]
+                      [2 * tiles];  // rows i - first_lag - lags + 1 .. i - first_lag + 1 of x: [row][8-column block]
+  auto const load_row = [&](std::uint32_t(&to)[2 * tiles], int row) {
+    bool const inside = row >= 0 && row < rows;
+    warp_load_transposed(
+        to, shared_address(inside ? x + image * layout.image + row * layout.row + matrix % (2 * tiles) * 8 : zeros));
+  };
+  int const begin = max(0, first_lag), end = min(rows, rows + first_lag + lags - 1);
+#pragma unroll
+  for (int j = 0; j < lags - 1; ++j) load_row(window[j], begin - first_lag - lags + 1 + j);
+  for (int i = begin; i < end; i += 2) {
+    load_row(window[lags - 1], i - first_lag);
+    load_row(window[lags], i - first_lag + 1);
+    std::uint32_t a[tiles][4];  // of dy: rows i and i + 1
+    bool const inside = i + matrix / 2 < rows;
+#pragma unroll
+    for (int tile = 0; tile < tiles; ++tile)
+      warp_load_transposed(a[tile], shared_address(inside ? dy + image * layout.image + (i + matrix / 2) * layout.row +
+                                                                16 * tile + matrix % 2 * 8
+                                                          : zeros));
+#pragma unroll
+    for (int e = 0; e < lags; ++e)
+#pragma unroll
+      for (int tile = 0; tile < tiles; ++tile)
+#pragma unroll
+        for (int n = 0; n < 2 * tiles; ++n)
+          warp_mma<Element>(sums[e][2 * tile - n + 2 * tiles - 1], a[tile][0], a[tile][1], a[tile][2], a[tile][3],
+                            window[lags - 1 - e][n], window[lags - e][n]);
+#pragma unroll
+    for (int j = 0; j < lags - 1; ++j)
+#pragma unroll
+      for (int n = 0; n < 2 * tiles; ++n) window[j][n] = window[j + 2][n];
+  }
+  int const t = lane % 4, residue = (lane / 4 - 2 * t) & 7;
+  int const beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
+#pragma unroll
+  for (int e = 0; e < lags; ++e) {
+    float lag_sums[tiles];
+    warp_sum_diagonals<tiles>(sums[e], lag_sums);
+    if (first_lag + e > shape.rows.high) break;
+    float* const to = gradient + (first_lag + e - shape.rows.low) * layout.filter_row + 8 * beta + residue;
+#pragma unroll
+    for (int i = 0; i < tiles; ++i) to[8 * i] = first_images ? lag_sums[i] : to[8 * i] + lag_sums[i];
+  }
+}
+
+// dk[c] from the sums by lags; taps without a lag are zeros. A circular axis has two lags per tap.
+template <typename Element>
+__device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<Element*> const& strides,
+                                                            float const* gradient, Shape const& shape,
+                                                            Layout const& layout) {
+  LagAxis const &rows = shape.rows, &columns = shape.columns;
+  auto const sum_of_row = [&](std::int64_t d, std::int64_t l) {
+    float const* const row = gradient + (d - rows.low) * layout.filter_row + layout.filter_row / 2;
+    if (!columns.circular) return l >= columns.low && l <= columns.high ? row[l] : 0.f;
+    l += l < 0 ? columns.extent : 0;
+    return l == 0 ? row[0] : row[l] + row[l - columns.extent];
+  };
+  for (std::int64_t i = threadIdx.x; i < rows.filter * columns.filter; i += threads) {
+    std::int64_t const m0 = i / columns.filter, m1 = i % columns.filter, l = m1 - columns.centre;
+    std::int64_t d = m0 - rows.centre;
+    float value = 0.f;
+    if (!rows.circular) {
+      if (d >= rows.low && d <= rows.high) value = sum_of_row(d, l);
+    } else {
+      d += d < 0 ? rows.extent : 0;
+      value = sum_of_row(d, l);
+      if (d) value += sum_of_row(d - rows.extent, l);
+    }
+    dk[m0 * strides.row + m1 * strides.column] = rounded<Element>(value);
+  }
+}
+
+}  // namespace faltung::long_conv::cuda::toeplitz

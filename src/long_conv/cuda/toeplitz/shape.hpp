@@ -1,0 +1,76 @@
+// What the toeplitz kernels need to know about a problem, and how its pieces lie in shared memory.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "long_conv/problem.hpp"
+
+namespace faltung::long_conv::cuda::toeplitz {
+
+inline constexpr int images = 8;  // of one filter, side by side in the 16 rows of an MMA (two grid rows each)
+inline constexpr int threads = 128;
+
+// An axis by lags: output minus input position, from -(extent - 1) to extent - 1. Circular axes repeat taps, so that
+// every pair of positions has its lag in that range.
+struct LagAxis {
+  int extent;
+  int low, high;  // lags that have a tap: empty where low > high
+  std::int64_t filter;
+  std::int64_t centre;  // within [0, extent) on a circular axis
+  bool circular;
+  int sign = 1;  // -1: the transposed product, whose lags count the other way
+
+  // The tap of a lag, or -1.
+  __host__ __device__ std::int64_t tap(int lag) const {
+    std::int64_t m = centre + sign * lag;
+    if (circular) {
+      m += m < 0 ? extent : m >= extent ? -extent : 0;
+      return m < filter ? m : -1;
+    }
+    return lag >= low && lag <= high ? m : -1;
+  }
+  __host__ __device__ LagAxis transposed() const { return {extent, -high, -low, filter, centre, circular, -sign}; }
+};
+
+struct Shape {
+  LagAxis rows, columns;
+  std::int64_t batch, channels;
+  int images_per_filter;  // 8, or 1 where each sample has its own filter
+
+  // The shape of dx as a product of dy.
+  __host__ __device__ Shape transposed() const {
+    return {rows.transposed(), columns.transposed(), batch, channels, images_per_filter};
+  }
+  __host__ __device__ int row_lags() const { return rows.high < rows.low ? 0 : rows.high - rows.low + 1; }
+};
+
+// Element offsets in shared memory for `tiles` blocks of 16 columns. Images are 16 bytes further apart than their size,
+// which puts the eight images of a fragment into different banks; the second copy of the filter, shifted by one lag so
+// that a pair of lags of either parity is one aligned word, lies 16 banks from the first.
+struct Layout {
+  int row, image, operand;              // strides of x: row, image, whole
+  int filter_row, filter_copy, filter;  // strides of the filter: row, copy, whole
+  __host__ __device__ Layout(Shape const& shape, int tiles) {
+    row = 16 * tiles;
+    image = shape.rows.extent * row + 8;
+    operand = images * image;
+    filter_row = 32 * tiles;
+    filter_copy = (shape.row_lags() * filter_row + 63) / 64 * 64 + 32;
+    filter = 2 * filter_copy;
+  }
+};
+
+// The zero page is read for rows outside the grid.
+inline constexpr int zero_page = 8;
+
+__host__ __device__ inline std::size_t forward_bytes(Shape const& shape, int tiles) {
+  Layout const layout(shape, tiles);
+  return 2 * (zero_page + layout.operand + layout.filter);
+}
+__host__ __device__ inline std::size_t backward_bytes(Shape const& shape, int tiles) {
+  Layout const layout(shape, tiles);
+  return 2 * (zero_page + 2 * layout.operand + layout.filter) + 4 * shape.row_lags() * layout.filter_row;
+}
+
+}  // namespace faltung::long_conv::cuda::toeplitz

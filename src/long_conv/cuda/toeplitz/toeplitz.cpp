@@ -1,0 +1,62 @@
+// Which problems the toeplitz kernels take, and with what policy.
+#include "long_conv/cuda/toeplitz/toeplitz.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "cuda/device.hpp"
+#include "long_conv/cuda/toeplitz/choice.hpp"
+
+namespace faltung::long_conv::cuda::toeplitz {
+namespace {
+
+LagAxis make_axis(Axis const& axis) {
+  int const extent = int(axis.extent), most = extent - 1;
+  if (axis.boundary == Boundary::circular) {
+    auto const centre = (axis.centre % extent + extent) % extent;
+    return {extent, -most, most, axis.filter, centre, true};
+  }
+  auto const low = std::max<std::int64_t>(-most, -axis.centre),
+             high = std::min<std::int64_t>(most, axis.filter - 1 - axis.centre);
+  if (low > high) return {extent, 0, -1, axis.filter, axis.centre, false};
+  return {extent, int(low), int(high), axis.filter, axis.centre, false};
+}
+
+}  // namespace
+
+Shape make_shape(Problem const& p) {
+  return {make_axis(p.axes[1]), make_axis(p.axes[2]), p.batch, p.channels,
+          p.sharing == FilterSharing::shared ? images : 1};
+}
+
+ToeplitzPolicy choose_policy(Problem const& p) {
+  return {.tiles = p.axes[2].extent <= 16 ? 1 : 2, .pairs = p.axes[1].extent <= 16 ? 2 : 4};
+}
+
+char const* reject(Problem const& p) {
+  if (p.x_dtype != FALTUNG_BF16 && p.x_dtype != FALTUNG_F16) return "takes inputs of 16 bits";
+  if (p.k_dtype != p.x_dtype) return "takes filters of the dtype of x";
+  if (p.axes[0].extent != 1 || p.axes[0].filter != 1 || p.axes[0].centre != 0) return "takes one or two axes";
+  if (p.axes[2].extent > 32) return "takes rows of up to 32 points";
+  if (p.axes[1].extent > 4096) return "takes up to 4096 rows";
+  for (auto const& axis : p.axes)
+    if (axis.boundary == Boundary::circular && axis.filter > axis.extent)
+      return "takes circular filters of at most the extent: longer ones add up taps";
+  auto const shape = make_shape(p);
+  auto const tiles = choose_policy(p).tiles;
+  auto const bytes = p.direction == Direction::forward ? forward_bytes(shape, tiles) : backward_bytes(shape, tiles);
+  if (bytes > std::size_t(faltung::cuda::shared_memory_budget()))
+    return "eight images and their filter exceed the device's shared memory";
+  return nullptr;
+}
+
+std::string policy(Problem const& p) {
+  auto const shape = make_shape(p);
+  auto const [tiles, pairs] = choose_policy(p);
+  auto const bytes = p.direction == Direction::forward ? forward_bytes(shape, tiles) : backward_bytes(shape, tiles);
+  return concatenate("mma.sync m16n8k16 of ", name_of(p.x_dtype), ", fp32 sums; ", shape.images_per_filter,
+                     shape.images_per_filter == 1 ? " image" : " images", " a block, ", tiles, " x 16 columns, ",
+                     2 * pairs, " rows a warp, ", shape.row_lags(), " row lags, ", bytes, " bytes of shared memory");
+}
+
+}  // namespace faltung::long_conv::cuda::toeplitz

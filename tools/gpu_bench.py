@@ -1,0 +1,183 @@
+"""The bench step of tools/gpu_check.py: device time of long_conv in CUDA graphs over rotating buffers, beside the torch.fft chain."""
+import datetime
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+
+import torch
+
+from gpu_cases import BF16, FP16, FP32, full
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROTATE_BYTES = 200 << 20  # four times the L2 of an H200
+
+# B, C, extents, filters, dtype, options
+SHAPES = [(8, 768, (16, 16), full(16, 16), BF16, {}), (8, 768, (32, 32), full(32, 32), BF16, {}), (8, 768, (64, 64), full(64, 64), BF16, {}),
+          (8, 768, (16, 16), full(16, 16), FP16, {}), (8, 768, (32, 32), full(32, 32), FP16, {}), (8, 768, (64, 64), full(64, 64), FP16, {}),
+          (8, 768, (16, 16), full(16, 16), FP32, {}), (8, 768, (32, 32), full(32, 32), FP32, {}),
+          (1, 768, (32, 32), full(32, 32), BF16, {}), (2, 768, (32, 32), full(32, 32), BF16, {}), (32, 768, (32, 32), full(32, 32), BF16, {}),
+          (32, 384, (14, 14), full(14, 14), BF16, {}), (32, 384, (15, 14), full(15, 14), BF16, {}), (8, 768, (64, 16), full(64, 16), BF16, {}),
+          (8, 384, (32, 32), full(32, 32), BF16, {"per_sample": True}), (256, 384, (14, 14), full(14, 14), BF16, {}),
+          (8, 768, (32, 32), (7, 7), BF16, {}), (8, 768, (32, 32), (13, 13), BF16, {}), (8, 768, (64, 64), (7, 7), BF16, {}),
+          (8, 768, (16, 16), full(16, 16), BF16, {"channels_last": True})]
+
+NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32"}
+
+
+def graph_time(body, launches, repeats=11):
+    """Milliseconds per launch: the median over replays of a graph of body(0) .. body(launches - 1)."""
+    body(0)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for i in range(launches):
+            body(i)
+    times = []
+    for i in range(repeats + 2):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        if i >= 2:
+            times.append(begin.elapsed_time(end) / launches)
+    return statistics.median(times)
+
+
+def copy_rate():
+    source = torch.randn(1 << 28, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * source.numel() * 4 / graph_time(lambda i: target.copy_(source), 3) / 1e6  # GB/s
+
+
+def fft_chain(x, k, extents, filters):
+    size = [n + f - 1 for n, f in zip(extents, filters)]
+    size = [n + n % 2 for n in size]
+    axes = tuple(range(-len(extents), 0))
+    spectrum = torch.fft.rfftn(x.float(), s=size, dim=axes) * torch.fft.rfftn(k.float(), s=size, dim=axes)
+    crop = tuple(slice(f // 2, f // 2 + n) for n, f in zip(extents, filters))
+    return torch.fft.irfftn(spectrum, s=size, dim=axes)[(..., *crop)].to(x.dtype)
+
+
+def relative(value, reference):
+    return ((value.double() - reference).norm() / reference.norm()).item()
+
+
+def bench_shape(library, shape, peers, rate):
+    batch, channels, extents, filters, dtype, flags = shape
+    last = flags.get("channels_last", False)
+    options = dict(channels_last=last)
+    width = torch.empty(0, dtype=dtype).element_size()
+    leading = (batch, channels) if flags.get("per_sample") else (channels,)
+    x_count, k_count = batch * channels * math.prod(extents), math.prod(leading) * math.prod(filters)
+
+    def random(*size):
+        value = torch.randn(*size, device="cuda").to(dtype)
+        return value.movedim(-len(extents) - 1, -1).contiguous() if last else value
+
+    def make():
+        x, dy = random(batch, channels, *extents), random(batch, channels, *extents)
+        k = random(*leading, *filters) / math.sqrt(math.prod(extents))
+        return x, dy, k, torch.empty_like(x), torch.empty_like(x), torch.empty_like(k)
+
+    set_bytes = width * (4 * x_count + 2 * k_count)
+    sets = [make() for _ in range(max(2, min(60, ROTATE_BYTES // set_bytes + 1)))]
+    launches = max(10, len(sets)) if set_bytes < 1 << 28 else 4
+
+    def forward(i):
+        x, dy, k, y, dx, dk = sets[i % len(sets)]
+        library.long_conv_forward(x, k, y=y, **options)
+
+    def backward(i):
+        x, dy, k, y, dx, dk = sets[i % len(sets)]
+        library.long_conv_backward(dy, x, k, gradients=(dx, dk, None), **options)
+
+    def both(i):
+        forward(i)
+        backward(i)
+
+    for tensor in sets[0][3:]:
+        tensor.fill_(math.nan)
+    both(0)
+    x, dy, k, y, dx, dk = sets[0]
+    first = slice(0, 2)
+    wide = [(t.movedim(-1, -len(extents) - 1) if last else t).double() for t in (x, dy, k)]
+    part_x, part_k = wide[0][:, first].requires_grad_(), (wide[2][:, first] if len(leading) == 2 else wide[2][first]).requires_grad_()
+    size = [n + f - 1 for n, f in zip(extents, filters)]
+    axes = tuple(range(-len(extents), 0))
+    crop = tuple(slice(f // 2, f // 2 + n) for n, f in zip(extents, filters))
+    exact = torch.fft.irfftn(torch.fft.rfftn(part_x, s=size, dim=axes) * torch.fft.rfftn(part_k, s=size, dim=axes), s=size, dim=axes)[(..., *crop)]
+    exact_dx, exact_dk = torch.autograd.grad(exact, (part_x, part_k), wide[1][:, first])
+    to_first = [(t.movedim(-1, -len(extents) - 1) if last else t) for t in (y, dx, dk)]
+    error = {"y": relative(to_first[0][:, first], exact), "dx": relative(to_first[1][:, first], exact_dx),
+             "dk": relative(to_first[2][:, first] if len(leading) == 2 else to_first[2][first], exact_dk)}
+    limit = {BF16: 4e-3, FP16: 1e-3, FP32: 1e-6}[dtype]
+    if not all(value <= limit for value in error.values()):
+        raise SystemExit(f"bench: {shape}: wrong results, errors {error}")
+
+    times = {"forward": graph_time(forward, launches), "backward": graph_time(backward, launches), "forward+backward": graph_time(both, launches)}
+    floors = {"forward": 2 * x_count + k_count, "backward": 3 * x_count + 2 * k_count, "forward+backward": 5 * x_count + 3 * k_count}
+    chain = {}
+    if peers and not last:
+        leaf_x, leaf_k = x.detach().requires_grad_(), k.detach().requires_grad_()
+
+        def chain_both(i):
+            torch.autograd.grad(fft_chain(leaf_x, leaf_k, extents, filters), (leaf_x, leaf_k), dy)
+
+        try:
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                chain_both(0)
+            torch.cuda.synchronize()
+            chain["forward"] = graph_time(lambda i: fft_chain(x, k, extents, filters), 3, 5)
+            chain["forward+backward"] = graph_time(chain_both, 3, 5)
+        except torch.OutOfMemoryError:
+            chain = {}
+    records = []
+    for direction, name in (("forward", 0), ("backward", 1), ("forward+backward", 1)):
+        keys = {"forward": ("y",), "backward": ("dx", "dk"), "forward+backward": ("y", "dx", "dk")}[direction]
+        one = len(extents) == 1
+        record = {"operator": "long_conv", "direction": direction, "dtype": NAMES[dtype],
+                  "shape": {"B": batch, "C": channels, "N": extents[0] if one else list(extents), "K": filters[0] if one else list(filters),
+                            **({"filters": "per sample"} if len(leading) == 2 else {})},
+                  "layout": "channels last" if last else "channels first", "implementation": library.chosen(name, x, k, **options),
+                  "device_ms": times[direction], "floor_ms": floors[direction] * width / rate / 1e6,
+                  "copy_ms": 2 * x_count * width / rate / 1e6, "error": {key: error[key] for key in keys}}
+        if direction in chain:
+            record["peers"] = {"torch.fft chain": {"device_ms": chain[direction]}}
+        records.append(record)
+    peer = f"  torch {chain['forward+backward']:.4f} (x{chain['forward+backward'] / times['forward+backward']:.1f})" if chain else ""
+    text = " ".join(f"{'x'.join(map(str, part))}" for part in (extents, filters))
+    print(f"{NAMES[dtype]} B{batch} C{channels} {text} {' '.join(flags)}: fwd {times['forward']:.4f} bwd {times['backward']:.4f} both "
+          f"{times['forward+backward']:.4f} floor {floors['forward+backward'] * width / rate / 1e6:.4f}{peer}  "
+          f"[{library.chosen(0, x, k, **options)}] y {error['y']:.2e} dx {error['dx']:.2e} dk {error['dk']:.2e}", flush=True)
+    return records
+
+
+def sources_hash():
+    tool = os.path.join(ROOT, "tools", "cuda_sources_hash.py")
+    return subprocess.run([sys.executable, tool], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def bench(library, arguments):
+    rate = copy_rate()
+    print(f"copy of 1 GiB: {rate:.0f} GB/s", flush=True)
+    records = []
+    for shape in SHAPES:
+        text = f"{NAMES[shape[4]]} B{shape[0]} " + "x".join(map(str, shape[2])) + " " + "x".join(map(str, shape[3]))
+        if arguments.only and arguments.only not in text:
+            continue
+        records += bench_shape(library, shape, not arguments.no_peers, rate)
+        torch.cuda.empty_cache()
+    properties = torch.cuda.get_device_properties(0)
+    result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count, "copy_gb_per_s": round(rate)},
+              "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
+              "commit": arguments.commit, "cuda_sources": sources_hash(),
+              "date": datetime.date.today().isoformat(), "records": records}
+    os.makedirs(arguments.output, exist_ok=True)
+    with open(os.path.join(arguments.output, "long_conv.json"), "w") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")

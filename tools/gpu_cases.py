@@ -1,0 +1,100 @@
+"""The grid of long_conv problems that tools/gpu_check.py compares with the double reference."""
+import itertools
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Case:
+    batch: int
+    channels: int
+    extents: tuple
+    filters: tuple
+    dtype: torch.dtype
+    filter_dtype: torch.dtype = None
+    boundary: object = "zero"
+    centre: tuple = None
+    per_sample: bool = False
+    shortcut: bool = False
+    channels_last: bool = False
+    mean: float = 0.0
+    filter_shape: str = "white"  # or decaying, smooth
+    view: str = "contiguous"     # or sliced, offset, expanded (dy of stride 0)
+
+    def __str__(self):
+        name = {torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+        size = "x".join(map(str, self.extents)) + " k " + "x".join(map(str, self.filters))
+        flags = [f"k {name[self.filter_dtype]}"] if self.filter_dtype else []
+        flags += [str(self.boundary)] if self.boundary != "zero" else []
+        flags += [f"centre {self.centre}"] if self.centre else []
+        flags += [flag for flag in ("per_sample", "shortcut", "channels_last") if getattr(self, flag)]
+        flags += [f"mean {self.mean:g}"] if self.mean else []
+        flags += [self.filter_shape] if self.filter_shape != "white" else []
+        flags += [self.view] if self.view != "contiguous" else []
+        return f"{name[self.dtype]} B{self.batch} C{self.channels} {size} {' '.join(flags)}".strip()
+
+
+BF16, FP16, FP32, FP64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
+ALL = (BF16, FP16, FP32, FP64)
+
+
+def full(*extents):
+    return tuple(2 * n - 1 for n in extents)
+
+
+def cases():
+    # The benched sizes, in every dtype.
+    for dtype, n in itertools.product(ALL, (16, 32)):
+        yield Case(8, 3, (n, n), full(n, n), dtype)
+    for dtype in ALL:
+        yield Case(3, 2, (64, 64), full(64, 64), dtype)
+    # Any H and W, odd and even, and any filter: same, longer than 2N, one tap.
+    for (h, w), dtype in itertools.product(((1, 1), (1, 7), (2, 3), (5, 7), (14, 14), (15, 14), (16, 17), (9, 31), (32, 24), (33, 16),
+                                            (64, 16), (40, 33), (48, 48), (63, 61)), (BF16, FP16, FP32)):
+        yield Case(2, 2, (h, w), full(h, w), dtype)
+    for dtype, k in itertools.product((BF16, FP16, FP32), ((1, 1), (3, 4), (4, 3), (7, 7), (13, 12), (31, 31), (32, 32), (70, 69))):
+        yield Case(2, 3, (32, 32), k, dtype)
+        yield Case(2, 3, (16, 16), k, dtype)
+    for k in ((7, 7), (13, 13), (31, 31)):
+        yield Case(2, 2, (48, 64), k, BF16)
+    # Batches around the tile of eight images.
+    for b, n in itertools.product((1, 2, 7, 8, 9, 17, 32), (14, 32)):
+        yield Case(b, 3, (n, n), full(n, n), BF16)
+    for b in (1, 3, 9):
+        yield Case(b, 2, (64, 64), full(64, 64), BF16)
+    yield Case(3, 70000 // 50, (4, 4), (7, 7), BF16)
+    yield Case(7000, 2, (4, 4), (7, 7), FP16)
+    # Boundaries and centres.
+    for dtype, boundary in itertools.product((BF16, FP16, FP32, FP64), ("circular", "causal", ("circular", "causal"), ("zero", "circular"))):
+        for extents, filters in (((14, 14), (14, 14)), ((16, 12), (5, 6)), ((9, 10), (25, 27)), ((32, 32), (32, 31)), ((40, 40), (40, 39))):
+            yield Case(3, 2, extents, filters, dtype, boundary=boundary)
+    for centre in ((0, 0), (5, -3), (30, 30), (40, 2), (-17, 0)):
+        yield Case(2, 2, (16, 16), (31, 31), BF16, centre=centre)
+        yield Case(2, 2, (20, 24), (9, 10), FP32, centre=centre)
+        yield Case(2, 2, (40, 40), (79, 79), BF16, centre=centre)
+    # Layouts, views, filters per sample, shortcuts, mixed dtypes.
+    for dtype, n in itertools.product((BF16, FP32), (14, 16, 32, 40, 64)):
+        filters = full(n, n)
+        small = 1 if n == 64 else 3
+        yield Case(small, 2, (n, n), filters, dtype, channels_last=True, shortcut=True)
+        yield Case(small, 2, (n, n), filters, dtype, per_sample=True)
+        yield Case(small, 2, (n, n), filters, dtype, shortcut=True)
+        for name in ("sliced", "offset", "expanded"):
+            yield Case(small, 2, (n, n), filters, dtype, view=name)
+    for dtype, filter_dtype in ((BF16, FP32), (FP16, FP32), (FP32, BF16), (FP32, FP64), (BF16, FP16)):
+        yield Case(2, 2, (16, 16), (31, 31), dtype, filter_dtype=filter_dtype)
+    # Means and filters.
+    for dtype, mean, shape, n in itertools.product((BF16, FP16, FP32), (0.0, 8.0, 100.0), ("white", "decaying", "smooth"), (16, 32)):
+        yield Case(4, 2, (n, n), full(n, n), dtype, mean=mean, filter_shape=shape)
+    for dtype, mean in itertools.product((BF16, FP16), (8.0, 100.0)):
+        yield Case(2, 2, (64, 64), full(64, 64), dtype, mean=mean)
+    # One and three axes.
+    for dtype in ALL:
+        yield Case(2, 3, (31,), (61,), dtype)
+        yield Case(2, 2, (1000,), (1000,), dtype, boundary="causal")
+        yield Case(2, 2, (1021,), (77,), dtype)
+        yield Case(1, 2, (6, 7, 9), (11, 13, 17), dtype)
+        yield Case(2, 2, (5, 8, 8), (3, 3, 4), dtype, boundary=("causal", "zero", "circular"))
+    yield Case(1, 2, (5999,), (33,), BF16)
+    yield Case(2, 2, (20, 20, 10), (3, 3, 3), FP16)

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Everything that needs a GPU, in one script: tools/gpu_check.py [--library FOLDER] [--output FOLDER] STEP...
+
+  build     configures and builds libfaltung_cuda under build/gpu (without it a carried build is used: --library)
+  verify    every case of tools/gpu_cases.py against cpu.reference in double, with the spec's bounds; poisoned outputs
+  promises  bitwise repetition, batch invariance, NaN containment, capture in a CUDA graph, empty batches
+  sanitize  compute-sanitizer (memcheck, racecheck, initcheck, synccheck) over a small grid
+  bench     device time in CUDA graphs over rotating buffers, the torch.fft chain in the same run; JSON records
+
+Exit code 1 when anything failed."""
+import argparse
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
+
+def build():
+    folder = os.path.join(ROOT, "build", "gpu")
+    for command in (["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DFALTUNG_CUDA=ON", "-DFALTUNG_TESTS=OFF"],
+                    ["cmake", "--build", folder]):
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def sanitize(arguments):
+    """The verify step over every `stride`-th case under each tool."""
+    failures = 0
+    for tool in TOOLS:
+        command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name-exclude", "regex:at::|cub::", sys.executable, os.path.abspath(__file__),
+                   "--library", arguments.library, "--every", str(arguments.sanitize_every), "--small", "verify"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        print(f"sanitize {tool}: {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
+        if done.returncode:
+            print(done.stdout[-1500:], done.stderr[-500:])
+            failures += 1
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("steps", nargs="+", choices=("build", "verify", "promises", "sanitize", "bench"))
+    parser.add_argument("--library", default=os.path.join(ROOT, "build", "gpu"), help="folder of libfaltung.so and libfaltung_cuda.so")
+    parser.add_argument("--output", default=os.path.join(ROOT, "bench", "results", "h200"), help="folder of the JSON records")
+    parser.add_argument("--every", type=int, default=1, help="verify every n-th case only")
+    parser.add_argument("--small", action="store_true", help="verify small cases only")
+    parser.add_argument("--sanitize-every", type=int, default=7)
+    parser.add_argument("--commit", default="", help="for the records, where the machine has no git checkout")
+    parser.add_argument("--only", default="", help="verify cases, bench shapes: those whose name contains this")
+    parser.add_argument("--no-peers", action="store_true", help="bench without the torch.fft chain")
+    arguments = parser.parse_args()
+    failures = 0
+    if "build" in arguments.steps:
+        arguments.library = build()
+    if {"verify", "promises", "bench"} & set(arguments.steps):
+        from gpu_library import Library
+        library = Library(arguments.library)
+    if "verify" in arguments.steps:
+        from gpu_verify import verify
+        failures += verify(library, arguments)
+    if "promises" in arguments.steps:
+        from gpu_verify import promises
+        failures += promises(library)
+    if "sanitize" in arguments.steps:
+        failures += sanitize(arguments)
+    if "bench" in arguments.steps:
+        if failures:
+            print("bench: not run, since the checks before it failed")
+        else:
+            from gpu_bench import bench
+            bench(library, arguments)
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""The verify and promises steps of tools/gpu_check.py."""
+import collections
+import math
+
+import torch
+
+from gpu_cases import BF16, FP16, FP32, FP64, Case, cases
+
+TRANSFORMED = ("cuda.spectral",)
+
+
+def make_inputs(case, seed, device="cuda"):
+    """x, dy, k, shortcut on the device, in the case's layout and view."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def random(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    def place(tensor, dtype, spatial_first):
+        """Channels first values in the layout and view of the case."""
+        tensor = tensor.to(dtype)
+        if case.channels_last:
+            tensor = tensor.movedim(spatial_first - 1, -1).contiguous()
+        tensor = tensor.to(device)
+        if case.view == "sliced":
+            wide = torch.full((*tensor.shape[:-1], tensor.shape[-1] + 3), math.nan, dtype=dtype, device=device)
+            wide[..., 1:-2] = tensor
+            return wide[..., 1:-2]
+        if case.view == "offset":
+            flat = torch.full((tensor.numel() + 1,), math.nan, dtype=dtype, device=device)
+            flat[1:] = tensor.flatten()
+            return flat[1:].view(tensor.shape)
+        return tensor
+
+    x = random(case.batch, case.channels, *case.extents) + case.mean
+    dy = random(case.batch, case.channels, *case.extents)
+    leading = (case.batch, case.channels) if case.per_sample else (case.channels,)
+    k = random(*leading, *case.filters) / math.sqrt(math.prod(min(n, f) for n, f in zip(case.extents, case.filters)))
+    if case.filter_shape != "white":
+        grids = torch.meshgrid(*[torch.linspace(-1, 1, f, dtype=torch.float64) for f in case.filters], indexing="ij")
+        distance = sum(grid**2 for grid in grids).sqrt()
+        k = k * torch.exp(-4 * distance) if case.filter_shape == "decaying" else torch.exp(-3 * distance**2) * (1 + 0.1 * k) / 50
+    shortcut = random(case.channels).to(case.dtype).to(device) if case.shortcut else None
+    dy = place(dy, case.dtype, 2)
+    if case.view == "expanded":
+        dy = torch.ones(1, dtype=case.dtype, device=device).expand(dy.shape)
+    return place(x, case.dtype, 2), dy, place(k, case.filter_dtype or case.dtype, len(leading)), shortcut
+
+
+def relative(value, reference):
+    difference, norm = (value.double() - reference).norm().item(), reference.norm().item()
+    return difference if norm == 0 else difference / norm
+
+
+def bound(case, name, implementation, reference, dtype):
+    """The spec's bound for a result of this dtype; r is the error of the correctly rounded reference."""
+    ideal = relative(reference.to(dtype), reference)
+    x_dtype = case.dtype
+    wide = {BF16: 1.1 * 1.7e-3, FP16: (2.2 if implementation in TRANSFORMED else 1.2) * 2.1e-4,
+            FP32: 3e-7 if max(case.extents) <= 64 else 1e-6, FP64: 1e-13}
+    factor = {BF16: 1.1, FP16: 2.2 if implementation in TRANSFORMED else 1.2}
+    if x_dtype in factor and dtype == x_dtype:
+        return factor[x_dtype] * ideal
+    return max(wide[x_dtype], 1.1 * ideal)
+
+
+def errors_of(library, case, seed):
+    """[(result name, implementation, error, bound, error of rounding alone)]"""
+    x, dy, k, shortcut = make_inputs(case, seed)
+    options = dict(boundary=case.boundary, channels_last=case.channels_last, centre=case.centre)
+
+    def poisoned(like):
+        return torch.full_like(like, math.nan) if like is not None else None
+
+    y = poisoned(x)
+    gradients = (poisoned(x), poisoned(k), poisoned(shortcut))
+    library.long_conv_forward(x, k, shortcut, y=y, **options)
+    library.long_conv_backward(dy, x, k, shortcut, gradients=gradients, **options)
+    torch.cuda.synchronize()
+
+    def double(tensor):
+        return tensor.detach().cpu().double() if tensor is not None else None
+
+    exact = [double(tensor) for tensor in (x, dy, k, shortcut)]
+    reference = [library.long_conv_forward(exact[0], exact[2], exact[3], implementation="cpu.reference", **options)]
+    empty = [torch.empty_like(tensor) if tensor is not None else None for tensor in (exact[0], exact[2], exact[3])]
+    reference += library.long_conv_backward(exact[1], exact[0], exact[2], exact[3], gradients=empty, implementation="cpu.reference", **options)
+    names = [library.chosen(direction, x, k, **options) for direction in (0, 1)]
+    results = []
+    for name, value, expected in zip(("y", "dx", "dk", "dshortcut"), (y, *gradients), reference):
+        if value is None:
+            continue
+        implementation = names[0] if name == "y" else names[1]
+        results.append((name, implementation, relative(value.cpu(), expected), bound(case, name, implementation, expected, value.dtype),
+                        relative(expected.to(value.dtype), expected)))
+    return results
+
+
+def verify(library, arguments):
+    print(library.info().replace("\n", "; "))
+    failures, count, worst = 0, 0, collections.defaultdict(float)
+    for index, case in enumerate(cases()):
+        if index % arguments.every or arguments.only not in str(case):
+            continue
+        if arguments.small and case.batch * case.channels * math.prod(case.extents) * math.prod(case.filters) > 2e7:
+            continue
+        count += 1
+        try:
+            for name, implementation, error, limit, ideal in errors_of(library, case, index):
+                key = (implementation, str(case.dtype).split(".")[1], name)
+                worst[key] = max(worst[key], error / limit if limit else error)
+                if not error <= limit:
+                    failures += 1
+                    if failures <= 40:
+                        print(f"FAILED {case}: {name} by {implementation}: error {error:.3e}, bound {limit:.3e}, rounding {ideal:.3e}", flush=True)
+        except Exception as problem:
+            failures += 1
+            print(f"FAILED {case}: {type(problem).__name__}: {problem}", flush=True)
+            if "illegal" in str(problem) or "unspecified launch" in str(problem):
+                break
+    for key, value in sorted(worst.items()):
+        print(f"  {' '.join(key):45s} worst error / bound {value:.3f}")
+    print(f"verify: {count} cases, {failures} failures", flush=True)
+    return failures
+
+
+def equal_bits(a, b):
+    kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+    return torch.equal(a.contiguous().view(kind), b.contiguous().view(kind))
+
+
+def promises(library):
+    failures = 0
+
+    def expect(condition, text):
+        nonlocal failures
+        if not condition:
+            failures += 1
+            print("FAILED promise:", text, flush=True)
+
+    def run(x, dy, k, gradients=True, **options):
+        y = library.long_conv_forward(x, k, **options)
+        if not gradients:
+            return [y]
+        return [y, *library.long_conv_backward(dy, x, k, gradients=(torch.empty_like(x), torch.empty_like(k), None), **options)[:2]]
+
+    for dtype in (BF16, FP16, FP32, FP64):
+        for n in (14, 16, 32, 40, 64):
+            case = Case(9, 5, (n, n), (2 * n - 1, 2 * n - 1), dtype)
+            x, dy, k, _ = make_inputs(case, n)
+            first = run(x, dy, k)
+            expect(all(all(map(equal_bits, first, run(x, dy, k))) for _ in range(100 if n in (16, 32, 64) else 5)), f"repeats bitwise: {case}")
+            for b in (1, 2, 3, 8):
+                part = run(x[:b], dy[:b], k)
+                expect(equal_bits(part[0], first[0][:b]) and equal_bits(part[1], first[1][:b]), f"bits independent of B = {b}: {case}")
+            part = run(x[3:4, 2:3], dy[3:4, 2:3], k[2:3])
+            expect(equal_bits(part[0], first[0][3:4, 2:3]) and equal_bits(part[1], first[1][3:4, 2:3]), f"bits independent of C: {case}")
+            last = x.movedim(1, -1).contiguous().movedim(-1, 1)
+            expect(equal_bits(run(last, dy, k)[0].contiguous(), first[0]), f"bits independent of strides: {case}")
+            per_sample = k[None].expand(9, *k.shape).contiguous()
+            expect(equal_bits(run(x, dy, per_sample)[0], first[0]), f"bits independent of sharing: {case}")
+            for poison in (math.nan, math.inf, 1e30):
+                spoilt = x.clone()
+                spoilt[4, 1] = poison
+                spoilt_y = run(spoilt, dy, k, gradients=False)[0]
+                others = torch.ones(9, 5, dtype=torch.bool, device="cuda")
+                others[4, 1] = False
+                expect(equal_bits(spoilt_y[others], first[0][others]), f"{poison} stays in its image: {case}")
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                captured = run(x, dy, k)
+            graph.replay()
+            torch.cuda.synchronize()
+            expect(all(map(equal_bits, captured, first)), f"same bits from a graph: {case}")
+    empty = torch.empty(0, 2, 16, 16, device="cuda", dtype=BF16)
+    k = torch.randn(2, 31, 31, device="cuda").to(BF16)
+    dk = torch.full_like(k, math.nan)
+    library.long_conv_backward(empty, empty, k, gradients=(empty.clone(), dk, None))
+    expect(bool((dk == 0).all()), "an empty batch gives a dk of zeros")
+    for length in (16, 300):
+        x = torch.randn(2, 3, length, device="cuda").to(BF16)
+        k = torch.randn(3, length, device="cuda").to(BF16)
+        y = library.long_conv_forward(x, k, boundary="causal")
+        later = x.clone()
+        later[..., length // 2:] = 1e10
+        expect(equal_bits(library.long_conv_forward(later, k, boundary="causal")[..., : length // 2], y[..., : length // 2]), f"causal to the bit, L = {length}")
+    print(f"promises: {failures} failures", flush=True)
+    return failures
