@@ -109,7 +109,8 @@ inline bool is_dense(int64_t rank, int64_t const* sizes, int64_t const* strides)
   std::array<int64_t, FALTUNG_MAX_RANK> order;  // axes that count, by ascending stride
   int64_t count = 0;
   for (int64_t i = 0; i < rank; ++i) {
-    if (sizes[i] <= 1) continue;
+    if (sizes[i] == 0) return true;  // as torch has it, whatever the strides
+    if (sizes[i] == 1) continue;
     int64_t at = count++;
     for (; at > 0 && strides[order[at - 1]] > strides[i]; --at) order[at] = order[at - 1];
     order[at] = i;

@@ -5,7 +5,7 @@
 """
 
 from . import _library  # loads the operators: before everything else
-from . import _long_conv_rules  # noqa: F401  what torch's compiler and vmap need to know of the operators
+from . import _long_conv_fake  # noqa: F401  for torch.compile and meta tensors
 from .explain import Explanation, explain
 from .long_conv import long_conv
 

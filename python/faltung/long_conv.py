@@ -67,7 +67,8 @@ def long_conv(x, k, shortcut=None, *, boundary="zero", channels_last=False):
     """
     try:
         code = boundary_code(boundary, x.dim() - 2)
-        if torch.is_autocast_enabled(x.device.type):
+        device = x.device.type
+        if device != "meta" and torch.is_autocast_enabled(device):
             x = autocast(x)
         return differentiable(x, k, shortcut, code, channels_last, None)
     except (RuntimeError, AttributeError) as error:

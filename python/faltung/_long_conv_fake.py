@@ -1,11 +1,9 @@
-"""What torch needs to know of the long_conv operators besides their arithmetic: shapes without data (fake kernels) and vmap."""
+"""Fake kernels of the long_conv operators: shapes and strides without data. Outputs have the strides of empty_like of their inputs, as
+those of bindings/torch have."""
 
 import torch
 
-from . import _c_api, _long_conv_vmap
-
-# ---- Fake kernels: outputs have the strides of empty_like of their inputs, as those of bindings/torch have
-
+from . import _c_api
 
 def _plain(size):
     """A size as an int: its hint where it is symbolic, None where there is none (a size that depends on data)."""
@@ -32,12 +30,14 @@ def _check(direction, x, k, shortcut, boundary, channels_last, centre):
 
 
 @torch.library.register_fake("faltung::long_conv")
+@torch.library.register_fake("faltung::long_conv_detached")
 def _fake_forward(x, k, shortcut=None, boundary=0, channels_last=False, centre=None):
     _check("forward", x, k, shortcut, boundary, channels_last, centre)
     return torch.empty_like(x)
 
 
 @torch.library.register_fake("faltung::long_conv_backward")
+@torch.library.register_fake("faltung::long_conv_backward_detached")
 def _fake_backward(
     dy, x, k, shortcut=None, boundary=0, channels_last=False, centre=None, need_dx=True, need_dk=True, need_dshortcut=False
 ):
@@ -47,9 +47,3 @@ def _fake_backward(
         torch.empty_like(k) if need_dk else k.new_empty(0),
         torch.empty_like(shortcut) if need_dshortcut else x.new_empty(0),
     )
-
-
-# ---- vmap of the bare operators (that of faltung.long_conv, which has gradients, is in _long_conv_gradients)
-
-torch.library.register_vmap("faltung::long_conv", _long_conv_vmap.forward(torch.ops.faltung.long_conv.default))
-torch.library.register_vmap("faltung::long_conv_backward", _long_conv_vmap.backward(torch.ops.faltung.long_conv_backward.default))
