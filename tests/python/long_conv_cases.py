@@ -52,7 +52,7 @@ def arranged(tensor, arrangement):
     if arrangement == "reversed_batch":
         return tensor.transpose(0, 1).contiguous().transpose(0, 1) if tensor.dim() > 1 else tensor
     if arrangement == "expanded":
-        return tensor[..., :1].expand(tensor.shape)
+        return tensor[:1].expand(tensor.shape)
     if arrangement == "negated":
         view = torch.complex(torch.zeros_like(tensor, dtype=torch.float32), -tensor.float()).conj().imag
         return view if tensor.dtype == torch.float32 else tensor
