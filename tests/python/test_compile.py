@@ -39,12 +39,14 @@ def same(a, b):
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_fullgraph_forward_and_backward():
     model = Model(5, (9, 11), boundary=("zero", "circular"))
     x = torch.randn(2, 5, 6, 7)
     same(step(torch.compile(model, fullgraph=True), x), step(model, x))
 
 
+@pytest.mark.slow
 def test_dynamic_batch_channels_and_rows():
     def call(x, k):
         return faltung.long_conv(x * 2, k).sin()
@@ -60,6 +62,7 @@ def test_dynamic_batch_channels_and_rows():
     assert counter.frame_count == 1
 
 
+@pytest.mark.slow
 def test_second_call_with_permuted_strides():
     model = Model(4, (5, 5))
     compiled = torch.compile(model, fullgraph=True)
