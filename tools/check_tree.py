@@ -53,10 +53,11 @@ def check_mirror(tree: Tree) -> list[str]:
         wanted = {
             f"include/faltung/{operator}.hpp": "the C++ veneer",
             f"src/c_api/{operator}.cpp": "the C ABI",
+            f"python/faltung/{operator}.py": "the Python front end",
             f"bench/{operator}_cpu.py": "the benchmark",
         }
         breaches += [f"mirror: {path} is missing ({what} of src/{operator})" for path, what in wanted.items() if not tree.has(path)]
-        for folder in ("tests/cpp",):
+        for folder in ("tests/cpp", "tests/python"):
             if not any(path.startswith(folder + "/") and operator in path for path in tree.files):
                 breaches.append(f"mirror: no file or folder of {folder} is named after src/{operator}")
     for path in tree.files:
@@ -114,11 +115,9 @@ def check_version(tree: Tree) -> list[str]:
     mentions = {
         "CHANGELOG.md": r"^## \[(\d+\.\d+\.\d+)\]",
         "include/faltung/faltung.h": r'/\* "(\d+\.\d+\.\d+)" \*/',
-        "pyproject.toml": r'^version = "(.+)"|^(?:input|version\.input) = "(VERSION)"',
+        "pyproject.toml": r'^version = "(.+)"|^input = "(VERSION)"',
     }
     breaches = []
-    if not tree.has("pyproject.toml"):
-        del mentions["pyproject.toml"]
     for path, pattern in mentions.items():
         found = re.search(pattern, tree.text(path), flags=re.M) if tree.has(path) else None
         if not found:
