@@ -1,7 +1,8 @@
 // The CPU's list, best first.
 #include "core/dispatch.hpp"
-#include "long_conv/implementation.hpp"
+#include "long_conv/cpu/direct.hpp"
 #include "long_conv/cpu/transformed.hpp"
+#include "long_conv/implementation.hpp"
 #include "long_conv/reference.hpp"
 
 namespace faltung::long_conv::cpu {
@@ -27,9 +28,11 @@ void fill_zero(Problem const& p, BackwardArgs const& a) {
 }
 
 constexpr Implementation list[] = {
-    {"cpu.transformed", Selection::automatic, transformed::reject, transformed::policy, no_workspace, transformed::forward,
-     transformed::backward},
-    {"cpu.reference", Selection::automatic, reject_nothing, reference_policy, no_workspace, reference::forward,
+    {"cpu.transformed", Selection::automatic, transformed::reject, transformed::policy, no_workspace,
+     transformed::forward, transformed::backward},
+    {"cpu.direct", Selection::automatic, direct::reject, direct::policy, no_workspace, direct::forward,
+     direct::backward},
+    {"cpu.reference", Selection::by_name, reject_nothing, reference_policy, no_workspace, reference::forward,
      reference::backward},
 };
 

@@ -1,8 +1,9 @@
-// Blocks of planes between tensors of any dtype and strides and contiguous scratch in the arithmetic type (float, or double for fp64).
-// A plane is one (sample, channel) of up to three spatial axes; a block has at most as many planes as a register has lanes.
-// In scratch a block is either *interleaved* (plane_pitch 1: a register holds one point of every plane) or *separate*
-// (pitches[2] 1: a register holds neighbours of one plane). Fast where the tensor has unit stride along the innermost axis (of either
-// sign) or over the planes; squares are transposed in registers where the two sides differ.
+// Blocks of planes between tensors of any dtype and strides and contiguous scratch in the arithmetic type (float, or
+// double for fp64). A plane is one (sample, channel) of up to three spatial axes; a block has at most as many planes as
+// a register has lanes. In scratch a block is either *interleaved* (plane_pitch 1: a register holds one point of every
+// plane) or *separate* (pitches[2] 1: a register holds neighbours of one plane). Fast where the tensor has unit stride
+// along the innermost axis (of either sign) or over the planes; squares are transposed in registers where the two sides
+// differ.
 #pragma once
 #include <cstdint>
 
@@ -40,8 +41,10 @@ struct PlaneFunctions {
   int float_lanes, double_lanes;
   void (*load_float)(PlaneTensor const&, std::int64_t const* extents, PlaneScratch<float> const&);
   void (*load_double)(PlaneTensor const&, std::int64_t const* extents, PlaneScratch<double> const&);
-  void (*store_float)(PlaneScratch<float> const&, std::int64_t const* extents, PlaneTensor const&, PlaneShortcut<float> const&);
-  void (*store_double)(PlaneScratch<double> const&, std::int64_t const* extents, PlaneTensor const&, PlaneShortcut<double> const&);
+  void (*store_float)(PlaneScratch<float> const&, std::int64_t const* extents, PlaneTensor const&,
+                      PlaneShortcut<float> const&);
+  void (*store_double)(PlaneScratch<double> const&, std::int64_t const* extents, PlaneTensor const&,
+                       PlaneShortcut<double> const&);
 };
 
 namespace generic {
@@ -72,7 +75,8 @@ inline void load_planes(PlaneTensor const& from, std::int64_t const* extents, Pl
   plane_functions().load_double(from, extents, to);
 }
 
-// tensor[i] = scratch[i] + shortcut x[i], in one rounding to the tensor's dtype. x has the dtype and number of planes of the tensor.
+// tensor[i] = scratch[i] + shortcut x[i], in one rounding to the tensor's dtype. x has the dtype and number of planes
+// of the tensor.
 inline void store_planes(PlaneScratch<float> const& from, std::int64_t const* extents, PlaneTensor const& to,
                          PlaneShortcut<float> const& shortcut = {}) {
   plane_functions().store_float(from, extents, to, shortcut);

@@ -1,5 +1,6 @@
-// Loads and stores of blocks of planes (planes.hpp), a tile of at most lanes x lanes at a time. A tile is held `across` (one register
-// per column, a lane per plane) or `along` (one register per plane, a lane per column): the side with unit stride decides.
+// Loads and stores of blocks of planes (planes.hpp), a tile of at most lanes x lanes at a time. A tile is held `across`
+// (one register per column, a lane per plane) or `along` (one register per plane, a lane per column): the side with
+// unit stride decides.
 #include "long_conv/cpu/planes.hpp"
 
 #include "simd/vector.hpp"
@@ -17,9 +18,42 @@ inline constexpr bool same = false;
 template <typename A>
 inline constexpr bool same<A, A> = true;
 
-// Pairs whose conversion is a vector instruction; the others (an fp64 filter of an fp32 input, ...) go element by element.
+// Pairs whose conversion is a vector instruction; the others (an fp64 filter of an fp32 input, ...) go element by
+// element.
 template <typename Real, typename Storage>
-inline constexpr bool converts = same<Real, double> == same<Storage, double>;
+inline constexpr bool converts = same<Real, double> == same<Storage, double> ||
+                                 (same<Real, double> && same<Storage, float>);
+
+template <typename Real, typename Storage>
+FALTUNG_INLINE Vector<Real> load_as_real(Storage const* from) {
+  if constexpr (same<Real, double> && same<Storage, float>)
+    return __builtin_convertvector(load_as<typename VectorType<float, lanes<double>>::type>(from), Vector<double>);
+  else
+    return load_converted(from);
+}
+
+template <typename Real, typename Storage>
+FALTUNG_INLINE void store_as_storage(Storage* to, Vector<Real> v) {
+  if constexpr (same<Real, double> && same<Storage, float>)
+    store(to, __builtin_convertvector(v, typename VectorType<float, lanes<double>>::type));
+  else
+    store_converted(to, v);
+}
+
+// The first `count` elements; the other lanes are 0.
+template <typename Real, typename Storage>
+FALTUNG_INLINE Vector<Real> load_some(Storage const* from, int count) {
+  alignas(vector_bytes) Storage values[lanes<Real>] = {};
+  for (int t = 0; t < count; ++t) values[t] = from[t];
+  return load_as_real<Real>(values);
+}
+
+template <typename Real, typename Storage>
+FALTUNG_INLINE void store_some(Storage* to, Vector<Real> v, int count) {
+  alignas(vector_bytes) Storage values[lanes<Real>];
+  store_as_storage<Real>(values, v);
+  for (int t = 0; t < count; ++t) to[t] = values[t];
+}
 
 template <typename Real, typename Storage>
 struct Row {
@@ -49,12 +83,12 @@ template <typename Real, typename Storage, int... Lane>
 FALTUNG_INLINE Vector<Real> load_backward(Storage const* from, int count, std::integer_sequence<int, Lane...>) {
   constexpr int n = lanes<Real>;
   if (count == n) {
-    Vector<Real> const v = load_converted(from - (n - 1));
+    Vector<Real> const v = load_as_real<Real>(from - (n - 1));
     return __builtin_shufflevector(v, v, (n - 1 - Lane)...);
   }
   alignas(vector_bytes) Storage values[n] = {};
   for (int t = 0; t < count; ++t) values[t] = from[-t];
-  return load_converted(values);
+  return load_as_real<Real>(values);
 }
 
 // Columns [column, column + count) in the form of the row; scattered ones come across. Lanes without a plane are 0.
@@ -64,20 +98,21 @@ FALTUNG_INLINE void read(Row<Real, Storage> const& row, Index column, int count,
   Storage const* const from = row.data + column * row.stride;
   if constexpr (converts<Real, Storage>) {
     if (row.form == Form::across) {
-      for (int t = 0; t < count; ++t) tile.at[t] = load_converted(from + row.offsets[0] + t * row.stride);
+      for (int t = 0; t < count; ++t) tile.at[t] = load_as_real<Real>(from + row.offsets[0] + t * row.stride);
       return;
     }
     if (row.form == Form::along) {
       if (count == n && row.planes == n && row.stride == 1) {
 #pragma GCC unroll 16
-        for (int l = 0; l < n; ++l) tile.at[l] = load_converted(from + row.offsets[l]);
+        for (int l = 0; l < n; ++l) tile.at[l] = load_as_real<Real>(from + row.offsets[l]);
         return;
       }
       for (int l = 0; l < n; ++l) {
         if (l >= row.planes)
           tile.at[l] = Vector<Real>{};
         else if (row.stride == 1)
-          tile.at[l] = count == n ? load_converted(from + row.offsets[l]) : load_partial<Real>(from + row.offsets[l], count);
+          tile.at[l] =
+              count == n ? load_as_real<Real>(from + row.offsets[l]) : load_some<Real>(from + row.offsets[l], count);
         else
           tile.at[l] = load_backward<Real>(from + row.offsets[l], count, std::make_integer_sequence<int, n>());
       }
@@ -97,18 +132,18 @@ FALTUNG_INLINE void write(Row<Real, Storage> const& row, Index column, int count
   Storage* const to = row.data + column * row.stride;
   if constexpr (converts<Real, Storage>) {
     if (row.form == Form::across) {
-      for (int t = 0; t < count; ++t) store_converted(to + row.offsets[0] + t * row.stride, tile.at[t]);
+      for (int t = 0; t < count; ++t) store_as_storage<Real>(to + row.offsets[0] + t * row.stride, tile.at[t]);
       return;
     }
     if (row.form == Form::along) {
       if (count == n && row.stride == 1) {
-        for (int l = 0; l < row.planes; ++l) store_converted(to + row.offsets[l], tile.at[l]);
+        for (int l = 0; l < row.planes; ++l) store_as_storage<Real>(to + row.offsets[l], tile.at[l]);
       } else if (row.stride == 1) {
-        for (int l = 0; l < row.planes; ++l) store_partial<Real>(to + row.offsets[l], tile.at[l], count);
+        for (int l = 0; l < row.planes; ++l) store_some<Real>(to + row.offsets[l], tile.at[l], count);
       } else {
         alignas(vector_bytes) Storage values[n];
         for (int l = 0; l < row.planes; ++l) {
-          store_converted(values, tile.at[l]);
+          store_as_storage<Real>(values, tile.at[l]);
           for (int t = 0; t < count; ++t) to[row.offsets[l] - t] = values[t];
         }
       }
@@ -136,8 +171,8 @@ FALTUNG_INLINE bool joins(Index const* extents, Index const* strides, int outer)
   return strides[outer] == extents[outer + 1] * strides[outer + 1];
 }
 
-// Makes the innermost axis long: outer axes that all sides walk in the same steps join it, an innermost axis of one point goes away
-// (in interleaved scratch only: a separate plane keeps its unit pitch).
+// Makes the innermost axis long: outer axes that all sides walk in the same steps join it, an innermost axis of one
+// point goes away (in interleaved scratch only: a separate plane keeps its unit pitch).
 FALTUNG_INLINE void merge(Index* extents, Index* a, Index* b, Index* c, bool interleaved) {
   for (int step = 0; step < 2; ++step) {
     bool const single = extents[2] == 1 && interleaved;
@@ -154,8 +189,8 @@ FALTUNG_INLINE void copy3(Index* to, Index const* from) {
   for (int i = 0; i < 3; ++i) to[i] = from[i];
 }
 
-// Runs body(column, count) over the columns of a row; the last tile overlaps its neighbour where `may_overlap`, which writes the same
-// values twice but keeps every tile full.
+// Runs body(column, count) over the columns of a row; the last tile overlaps its neighbour where `may_overlap`, which
+// writes the same values twice but keeps every tile full.
 template <int Lanes, typename Body>
 FALTUNG_INLINE void for_each_tile(Index columns, Body const& body) {
   Index column = 0;
@@ -179,24 +214,26 @@ void load_block(PlaneTensor const& from, Index const* extents_in, PlaneScratch<R
     for (Index j = 0; j < extents[1]; ++j) {
       row.data = static_cast<Storage*>(from.data) + i * strides[0] + j * strides[1];
       Real* const target = to.data + i * pitches[0] + j * pitches[1];
-      for_each_tile<n>(extents[2], [&](Index column, int count) __attribute__((always_inline)) {
-        Tile<Real> tile;
-        read(row, column, count, tile);
-        change_form<Real>(tile, row.form, interleaved ? Form::across : Form::along);
-        Real* const corner = target + column * pitches[2];
-        if (interleaved) {
-          for (int t = 0; t < count; ++t) store(corner + t * pitches[2], tile.at[t]);
-        } else if (count == n) {
-          for (int l = 0; l < from.planes; ++l) store(corner + l * to.plane_pitch, tile.at[l]);
-        } else {
-          for (int l = 0; l < from.planes; ++l) store_partial<Real>(corner + l * to.plane_pitch, tile.at[l], count);
-        }
-      });
+      for_each_tile<n>(
+          extents[2], [&](Index column, int count) __attribute__((always_inline)) {
+            Tile<Real> tile;
+            read(row, column, count, tile);
+            change_form<Real>(tile, row.form, interleaved ? Form::across : Form::along);
+            Real* const corner = target + column * pitches[2];
+            if (interleaved) {
+              for (int t = 0; t < count; ++t) store(corner + t * pitches[2], tile.at[t]);
+            } else if (count == n) {
+              for (int l = 0; l < from.planes; ++l) store(corner + l * to.plane_pitch, tile.at[l]);
+            } else {
+              for (int l = 0; l < from.planes; ++l) store_some<Real>(corner + l * to.plane_pitch, tile.at[l], count);
+            }
+          });
     }
 }
 
 template <typename Real, typename Storage>
-void store_block(PlaneScratch<Real> const& from, Index const* extents_in, PlaneTensor const& to, PlaneShortcut<Real> const& shortcut) {
+void store_block(PlaneScratch<Real> const& from, Index const* extents_in, PlaneTensor const& to,
+                 PlaneShortcut<Real> const& shortcut) {
   constexpr int n = lanes<Real>;
   Index extents[3], pitches[3], strides[3], x_strides[3];
   copy3(extents, extents_in), copy3(strides, to.strides), copy3(pitches, from.pitches);
@@ -206,36 +243,39 @@ void store_block(PlaneScratch<Real> const& from, Index const* extents_in, PlaneT
   Form const scratch_form = interleaved ? Form::across : Form::along;
   Row<Real, Storage> row{nullptr, to.offsets, to.planes, strides[2], form_of<Real, Storage>(to, strides[2])};
   Row<Real, Storage> x_row{nullptr, nullptr, to.planes, x_strides[2], Form::scattered};
-  if (shortcut.factors) x_row.offsets = shortcut.x.offsets, x_row.form = form_of<Real, Storage>(shortcut.x, x_strides[2]);
+  if (shortcut.factors)
+    x_row.offsets = shortcut.x.offsets, x_row.form = form_of<Real, Storage>(shortcut.x, x_strides[2]);
   for (Index i = 0; i < extents[0]; ++i)
     for (Index j = 0; j < extents[1]; ++j) {
       row.data = static_cast<Storage*>(to.data) + i * strides[0] + j * strides[1];
       if (shortcut.factors) x_row.data = static_cast<Storage*>(shortcut.x.data) + i * x_strides[0] + j * x_strides[1];
       Real const* const source = from.data + i * pitches[0] + j * pitches[1];
-      for_each_tile<n>(extents[2], [&](Index column, int count) __attribute__((always_inline)) {
-        Tile<Real> tile, x_tile;
-        Real const* const corner = source + column * pitches[2];
-        for (int t = 0; t < n; ++t) tile.at[t] = Vector<Real>{};
-        if (interleaved) {
-          for (int t = 0; t < count; ++t) tile.at[t] = load(corner + t * pitches[2]);
-        } else {
-          for (int l = 0; l < to.planes; ++l)
-            tile.at[l] = count == n ? load(corner + l * from.plane_pitch) : load_partial<Real>(corner + l * from.plane_pitch, count);
-        }
-        if (shortcut.factors) {
-          read(x_row, column, count, x_tile);
-          change_form<Real>(x_tile, x_row.form, scratch_form);
-          if (interleaved) {
-            Vector<Real> const factors = load(shortcut.factors);
-            for (int t = 0; t < count; ++t) tile.at[t] = fma(factors, x_tile.at[t], tile.at[t]);
-          } else {
-            for (int l = 0; l < to.planes; ++l)
-              tile.at[l] = fma(broadcast<Real>(shortcut.factors[l]), x_tile.at[l], tile.at[l]);
-          }
-        }
-        change_form<Real>(tile, scratch_form, row.form);
-        write(row, column, count, tile);
-      });
+      for_each_tile<n>(
+          extents[2], [&](Index column, int count) __attribute__((always_inline)) {
+            Tile<Real> tile, x_tile;
+            Real const* const corner = source + column * pitches[2];
+            for (int t = 0; t < n; ++t) tile.at[t] = Vector<Real>{};
+            if (interleaved) {
+              for (int t = 0; t < count; ++t) tile.at[t] = load(corner + t * pitches[2]);
+            } else {
+              for (int l = 0; l < to.planes; ++l)
+                tile.at[l] = count == n ? load(corner + l * from.plane_pitch)
+                                        : load_some<Real>(corner + l * from.plane_pitch, count);
+            }
+            if (shortcut.factors) {
+              read(x_row, column, count, x_tile);
+              change_form<Real>(x_tile, x_row.form, scratch_form);
+              if (interleaved) {
+                Vector<Real> const factors = load(shortcut.factors);
+                for (int t = 0; t < count; ++t) tile.at[t] = fma(factors, x_tile.at[t], tile.at[t]);
+              } else {
+                for (int l = 0; l < to.planes; ++l)
+                  tile.at[l] = fma(broadcast<Real>(shortcut.factors[l]), x_tile.at[l], tile.at[l]);
+              }
+            }
+            change_form<Real>(tile, scratch_form, row.form);
+            write(row, column, count, tile);
+          });
     }
 }
 
@@ -248,7 +288,8 @@ void load_any(PlaneTensor const& from, Index const* extents, PlaneScratch<Real> 
 }
 
 template <typename Real>
-void store_any(PlaneScratch<Real> const& from, Index const* extents, PlaneTensor const& to, PlaneShortcut<Real> const& shortcut) {
+void store_any(PlaneScratch<Real> const& from, Index const* extents, PlaneTensor const& to,
+               PlaneShortcut<Real> const& shortcut) {
   if (to.dtype == FALTUNG_F64) return store_block<Real, double>(from, extents, to, shortcut);
   if (to.dtype == FALTUNG_F32) return store_block<Real, float>(from, extents, to, shortcut);
   if (to.dtype == FALTUNG_F16) return store_block<Real, Float16>(from, extents, to, shortcut);
@@ -258,7 +299,7 @@ void store_any(PlaneScratch<Real> const& from, Index const* extents, PlaneTensor
 }  // namespace
 
 extern PlaneFunctions const plane_functions;
-PlaneFunctions const plane_functions = {lanes<float>,      lanes<double>,    load_any<float>,
+PlaneFunctions const plane_functions = {lanes<float>,     lanes<double>,    load_any<float>,
                                         load_any<double>, store_any<float>, store_any<double>};
 
 }  // namespace faltung::long_conv::cpu::FALTUNG_SIMD
