@@ -4,14 +4,10 @@
 #include <tuple>
 #include <vector>
 
+#include "launch.hpp"
 #include "tensor.hpp"
 
 namespace faltung::torch_binding {
-
-struct Launch {
-  faltung_parallel_for parallel_for = nullptr;
-  void* stream = nullptr;
-};
 
 // The non-tensor arguments of the operators.
 struct LongConvArguments {
