@@ -188,7 +188,7 @@ class Worker {
     auto const output_extents = outputs.extents();
     Index const count = volume(output_extents) * n_;
     if (in_double_) std::fill_n(total_, count, 0.0);
-    std::memset(out_, 0, count * sizeof(Real));
+    bool any = false;
     Extents const first = {c_.axes[0].taps_begin, c_.axes[1].taps_begin, c_.axes[2].taps_begin};
     for_each_tile(first, c_.taps, c_.tap_tile, [&](Tile const& taps) {
       auto const tap_extents = taps.extents();
@@ -199,15 +199,15 @@ class Worker {
       std::copy_n(tap_extents.data(), 3, tile.taps);
       std::copy_n(output_extents.data(), 3, tile.outputs);
       if (!stage_input(x, outputs, taps, tile)) return;
+      any = true;
       for_each_tile({}, tap_extents, c_.tap_part, [&](Tile const& part) {
         std::copy_n(part.begin.data(), 3, tile.taps_begin);
         std::copy_n(part.end.data(), 3, tile.taps_end);
         correlate(tile);
-        if (!in_double_) return;
-        add(total_, out_, count);
-        std::memset(out_, 0, count * sizeof(Real));
+        if (in_double_) add(total_, out_, count);
       });
     });
+    if (!any) std::memset(out_, 0, count * sizeof(Real));
   }
 
   static Extents halo(Correlation const& c) {
@@ -242,7 +242,13 @@ class Worker {
       tile.real_end[i] = box[i].real.end;
       padded = padded || extents[i] != box[i].real.end - box[i].real.begin;
     }
-    if (padded) std::memset(x_, 0, volume(extents) * n_ * sizeof(Real));
+    // Real points are all written again each time; the zeros around them stay as long as the box does.
+    bool const same_box = std::equal(box, box + 3, staged_, [](BoxAxis const& a, BoxAxis const& b) {
+      return a.real.begin == b.real.begin && a.real.end == b.real.end && a.box.begin == b.box.begin &&
+             a.box.end == b.box.end;
+    });
+    if (padded && !same_box) std::memset(x_, 0, volume(extents) * n_ * sizeof(Real));
+    std::copy_n(box, 3, staged_);
     auto const whole = interleaved(x_, extents);
     // Runs of real points whose sources follow each other; a circular axis starts a new one at each turn.
     auto const for_each_run = [&](int axis, auto&& body) {
@@ -276,6 +282,7 @@ class Worker {
   Real *x_, *w_, *out_;
   double* total_;
   bool taps_are_staged_ = false;
+  BoxAxis staged_[3] = {};
 };
 
 double load_scalar(ConstVector const& v, Dtype dtype, Index c) {

@@ -59,13 +59,13 @@ FALTUNG_INLINE void multiply(Real const* x, Index pitch, Real const* w, Accumula
 }
 
 template <typename Real, int Rows, int Columns>
-FALTUNG_INLINE void flush(Real* out, Index pitch, Accumulators<Real, Rows, Columns>& sums) {
+FALTUNG_INLINE void flush(Real* out, Index pitch, bool first, Accumulators<Real, Rows, Columns>& sums) {
 #pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 16
     for (int j = 0; j < Columns; ++j) {
       Real* const to = out + i * pitch + j * lanes<Real>;
-      store(to, load(to) + sums.at[i][j]);
+      store(to, first ? sums.at[i][j] : load(to) + sums.at[i][j]);
       sums.at[i][j] = Vector<Real>{};
     }
 }
@@ -82,6 +82,7 @@ void block(CorrelationTile<Real> const& t, Index i0, Index i1, Index i2) {
   Index const link = links ? ((row + links - 1) / links + tap_group - 1) / tap_group * tap_group : 0;
   Accumulators<Real, Rows, Columns> sums = {};
   Index chain = 0;
+  bool first = true;
   for (Index m0 = r0.begin; m0 < r0.end; ++m0)
     for (Index m1 = r1.begin; m1 < r1.end; ++m1) {
       Real const* const x =
@@ -93,14 +94,17 @@ void block(CorrelationTile<Real> const& t, Index i0, Index i1, Index i2) {
         Index const end = smaller(r2.end, m2 + link);
         chain += end - m2;
         if (chain > longest_chain) {
-          flush(out, out_pitch, sums);
+          flush(out, out_pitch, first, sums);
+          first = false;
           chain = end - m2;
         }
         for (; m2 + tap_group <= end; m2 += tap_group) multiply<tap_group>(x + m2 * n, pitch, w + m2 * n, sums);
+        if constexpr (tap_group == 4)
+          if (m2 + 3 == end) multiply<3>(x + m2 * n, pitch, w + m2 * n, sums), m2 += 3;
         for (; m2 < end; ++m2) multiply<1>(x + m2 * n, pitch, w + m2 * n, sums);
       }
     }
-  if (chain) flush(out, out_pitch, sums);
+  if (chain || first) flush(out, out_pitch, first, sums);
 }
 
 template <typename Real, int Rows, int Columns>

@@ -1,4 +1,4 @@
-// Kernels of cpu.direct. All three products (y, dx, dk) are one correlation, out[i] += sum over r of x[i + r] w[r],
+// Kernels of cpu.direct. All three products (y, dx, dk) are one correlation, out[i] = sum over r of x[i + r] w[r],
 // over three axes, done for one block of planes at a time: scratch is interleaved (planes.hpp), a lane is a plane, so
 // no lane ever sees another image.
 #pragma once

@@ -14,10 +14,10 @@ Extents tile_of(Extents tile, Index points) {
 }
 
 // The outermost axes are cut first: whole rows of taps make full chains.
-Extents part_of(Extents part) {
+Extents part_of(Extents part, Index points) {
   for (auto& axis : part) {
     Index const others = volume(part) / std::max<Index>(axis, 1);
-    axis = std::clamp(part_taps / std::max<Index>(others, 1), std::min<Index>(axis, 1), axis);
+    axis = std::clamp(points / std::max<Index>(others, 1), std::min<Index>(axis, 1), axis);
   }
   return part;
 }
@@ -50,7 +50,7 @@ Correlation make_correlation(Problem const& p, Product product) {
   }
   result.output_tile = tile_of(result.outputs, tile_outputs);
   result.tap_tile = tile_of(result.taps, tile_taps);
-  result.tap_part = part_of(result.tap_tile);
+  result.tap_part = part_of(result.tap_tile, product == Product::filter_gradient ? part_grid : part_taps);
   return result;
 }
 

@@ -17,8 +17,10 @@ inline Index volume(Extents const& e) { return e[0] * e[1] * e[2]; }
 inline constexpr Index tile_outputs = 4096;
 // Taps of one tile.
 inline constexpr Index tile_taps = 4096;
-// Taps whose sum goes to one fp32 output, chain by chain; doubles add up such parts.
-inline constexpr Index part_taps = 256;
+// Terms whose sum goes to one fp32 output, chain by chain; doubles add up such parts: taps of a filter, and points of
+// the grid in its gradient, where sums are longer and a small filter has few results for errors to average out over.
+inline constexpr Index part_taps = 1024;
+inline constexpr Index part_grid = 256;
 
 struct CorrelationAxis {
   Index outputs, taps, extent, shift;

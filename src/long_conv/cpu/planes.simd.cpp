@@ -44,6 +44,15 @@ FALTUNG_INLINE void store_as_storage(Storage* to, Vector<Real> v) {
 template <typename Real, typename Storage>
 FALTUNG_INLINE Vector<Real> load_some(Storage const* from, int count) {
   alignas(vector_bytes) Storage values[lanes<Real>] = {};
+#if defined(FALTUNG_SIMD_avx512)
+  if constexpr (sizeof(Storage) == 8) return Vector<Real>(_mm512_maskz_loadu_pd(__mmask8((1u << count) - 1), from));
+  if constexpr (sizeof(Storage) == 4 && sizeof(Real) == 4)
+    return Vector<Real>(_mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), from));
+  if constexpr (sizeof(Storage) == 2 && sizeof(Real) == 4) {
+    store(values, _mm256_maskz_loadu_epi16(__mmask16((1u << count) - 1), from));
+    return load_as_real<Real>(values);
+  }
+#endif
   for (int t = 0; t < count; ++t) values[t] = from[t];
   return load_as_real<Real>(values);
 }
@@ -51,6 +60,15 @@ FALTUNG_INLINE Vector<Real> load_some(Storage const* from, int count) {
 template <typename Real, typename Storage>
 FALTUNG_INLINE void store_some(Storage* to, Vector<Real> v, int count) {
   alignas(vector_bytes) Storage values[lanes<Real>];
+#if defined(FALTUNG_SIMD_avx512)
+  if constexpr (sizeof(Storage) == 8) return _mm512_mask_storeu_pd(to, __mmask8((1u << count) - 1), __m512d(v));
+  if constexpr (sizeof(Storage) == 4 && sizeof(Real) == 4)
+    return _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), __m512(v));
+  if constexpr (sizeof(Storage) == 2 && sizeof(Real) == 4) {
+    store_as_storage<Real>(values, v);
+    return _mm256_mask_storeu_epi16(to, __mmask16((1u << count) - 1), load_as<__m256i>(values));
+  }
+#endif
   store_as_storage<Real>(values, v);
   for (int t = 0; t < count; ++t) to[t] = values[t];
 }
@@ -202,6 +220,81 @@ FALTUNG_INLINE void for_each_tile(Index columns, Body const& body) {
     body(column, int(columns - column));
 }
 
+// A full square between planes of unit stride and interleaved scratch, in registers all the way.
+template <typename Real, typename Storage>
+FALTUNG_INLINE void load_square(Row<Real, Storage> const& row, Index column, Real* to, Index pitch) {
+  constexpr int n = lanes<Real>;
+  Vector<Real> square[n];
+#pragma GCC unroll 16
+  for (int l = 0; l < n; ++l) square[l] = load_as_real<Real>(row.data + column + row.offsets[l]);
+  transpose<Real>(square);
+#pragma GCC unroll 16
+  for (int t = 0; t < n; ++t) store(to + t * pitch, square[t]);
+}
+
+template <typename Real, typename Storage>
+FALTUNG_INLINE void store_square(Real const* from, Index pitch, Row<Real, Storage> const& row, Index column) {
+  constexpr int n = lanes<Real>;
+  Vector<Real> square[n];
+#pragma GCC unroll 16
+  for (int t = 0; t < n; ++t) square[t] = load(from + t * pitch);
+  transpose<Real>(square);
+#pragma GCC unroll 16
+  for (int l = 0; l < n; ++l) store_as_storage<Real>(row.data + column + row.offsets[l], square[l]);
+}
+
+// Ways through a row, fastest first.
+enum class Way {
+  straight_along,   // a register per piece of a plane, on both sides
+  straight_across,  // a register per column, on both sides
+  squares,          // full squares in registers, the rest by tiles
+  tiles
+};
+
+template <typename Real, typename Storage>
+FALTUNG_INLINE Way way_of(Row<Real, Storage> const& row, bool interleaved) {
+  if (!converts<Real, Storage>) return Way::tiles;
+  if (row.form == Form::across) return interleaved ? Way::straight_across : Way::tiles;
+  if (row.form != Form::along || row.stride != 1) return Way::tiles;
+  if (!interleaved) return Way::straight_along;
+  return row.planes == lanes<Real> ? Way::squares : Way::tiles;
+}
+
+template <typename Real, typename Storage>
+FALTUNG_INLINE void load_along(Row<Real, Storage> const& row, Index columns, Real* to, Index plane_pitch) {
+  constexpr int n = lanes<Real>;
+  for (int l = 0; l < row.planes; ++l, to += plane_pitch) {
+    Storage const* const from = row.data + row.offsets[l];
+    Index t = 0;
+    for (; t + n <= columns; t += n) store(to + t, load_as_real<Real>(from + t));
+    if (t < columns) store_some<Real>(to + t, load_some<Real>(from + t, int(columns - t)), int(columns - t));
+  }
+}
+
+// With x, which goes the same way, where factors are there.
+template <typename Real, typename Storage>
+FALTUNG_INLINE void store_along(Real const* from, Index plane_pitch, Index columns, Row<Real, Storage> const& row,
+                                Real const* factors, Row<Real, Storage> const& x) {
+  constexpr int n = lanes<Real>;
+  for (int l = 0; l < row.planes; ++l, from += plane_pitch) {
+    Storage* const to = row.data + row.offsets[l];
+    Vector<Real> const factor = broadcast<Real>(factors ? factors[l] : Real(0));
+    for (Index t = 0; t < columns; t += n) {
+      bool const whole = t + n <= columns;
+      int const rest = int(columns - t);
+      Vector<Real> v = whole ? load(from + t) : load_some<Real>(from + t, rest);
+      if (factors) {
+        Storage const* const at = x.data + x.offsets[l] + t;
+        v = fma(factor, whole ? load_as_real<Real>(at) : load_some<Real>(at, rest), v);
+      }
+      if (whole)
+        store_as_storage<Real>(to + t, v);
+      else
+        store_some<Real>(to + t, v, rest);
+    }
+  }
+}
+
 template <typename Real, typename Storage>
 void load_block(PlaneTensor const& from, Index const* extents_in, PlaneScratch<Real> const& to) {
   constexpr int n = lanes<Real>;
@@ -210,12 +303,27 @@ void load_block(PlaneTensor const& from, Index const* extents_in, PlaneScratch<R
   bool const interleaved = to.plane_pitch == 1;
   merge(extents, strides, pitches, same_pitches, interleaved);
   Row<Real, Storage> row{nullptr, from.offsets, from.planes, strides[2], form_of<Real, Storage>(from, strides[2])};
+  Way const way = way_of(row, interleaved);
   for (Index i = 0; i < extents[0]; ++i)
     for (Index j = 0; j < extents[1]; ++j) {
       row.data = static_cast<Storage*>(from.data) + i * strides[0] + j * strides[1];
       Real* const target = to.data + i * pitches[0] + j * pitches[1];
+      if constexpr (converts<Real, Storage>) {
+        if (way == Way::straight_along) {
+          load_along(row, extents[2], target, to.plane_pitch);
+          continue;
+        }
+        if (way == Way::straight_across) {
+          for (Index t = 0; t < extents[2]; ++t)
+            store(target + t * pitches[2], load_as_real<Real>(row.data + row.offsets[0] + t * row.stride));
+          continue;
+        }
+      }
       for_each_tile<n>(
           extents[2], [&](Index column, int count) __attribute__((always_inline)) {
+            if constexpr (converts<Real, Storage>)
+              if (way == Way::squares && count == n)
+                return load_square(row, column, target + column * pitches[2], pitches[2]);
             Tile<Real> tile;
             read(row, column, count, tile);
             change_form<Real>(tile, row.form, interleaved ? Form::across : Form::along);
@@ -245,13 +353,33 @@ void store_block(PlaneScratch<Real> const& from, Index const* extents_in, PlaneT
   Row<Real, Storage> x_row{nullptr, nullptr, to.planes, x_strides[2], Form::scattered};
   if (shortcut.factors)
     x_row.offsets = shortcut.x.offsets, x_row.form = form_of<Real, Storage>(shortcut.x, x_strides[2]);
+  Way way = way_of(row, interleaved);
+  if (shortcut.factors && (way == Way::squares || way_of(x_row, interleaved) != way)) way = Way::tiles;
   for (Index i = 0; i < extents[0]; ++i)
     for (Index j = 0; j < extents[1]; ++j) {
       row.data = static_cast<Storage*>(to.data) + i * strides[0] + j * strides[1];
       if (shortcut.factors) x_row.data = static_cast<Storage*>(shortcut.x.data) + i * x_strides[0] + j * x_strides[1];
       Real const* const source = from.data + i * pitches[0] + j * pitches[1];
+      if constexpr (converts<Real, Storage>) {
+        if (way == Way::straight_along) {
+          store_along(source, from.plane_pitch, extents[2], row, shortcut.factors, x_row);
+          continue;
+        }
+        if (way == Way::straight_across) {
+          for (Index t = 0; t < extents[2]; ++t) {
+            Vector<Real> v = load(source + t * pitches[2]);
+            if (shortcut.factors)
+              v = fma(load(shortcut.factors), load_as_real<Real>(x_row.data + x_row.offsets[0] + t * x_row.stride), v);
+            store_as_storage<Real>(row.data + row.offsets[0] + t * row.stride, v);
+          }
+          continue;
+        }
+      }
       for_each_tile<n>(
           extents[2], [&](Index column, int count) __attribute__((always_inline)) {
+            if constexpr (converts<Real, Storage>)
+              if (way == Way::squares && count == n)
+                return store_square(source + column * pitches[2], pitches[2], row, column);
             Tile<Real> tile, x_tile;
             Real const* const corner = source + column * pitches[2];
             for (int t = 0; t < n; ++t) tile.at[t] = Vector<Real>{};
