@@ -14,6 +14,7 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/implementations.cpp src/long_conv/cuda/reduction.cu
   src/long_conv/cuda/direct/convolve.cu src/long_conv/cuda/direct/direct.cpp
   src/long_conv/cuda/toeplitz/toeplitz.cpp src/long_conv/cuda/toeplitz/forward.cu src/long_conv/cuda/toeplitz/backward.cu)
+target_sources(faltung_cuda PRIVATE src/causal_conv1d/cuda/implementations.cpp)
 add_library(faltung::faltung_cuda ALIAS faltung_cuda)
 set_target_properties(faltung_cuda PROPERTIES CUDA_STANDARD 20)
 target_include_directories(faltung_cuda PRIVATE include src)

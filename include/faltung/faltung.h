@@ -134,6 +134,117 @@ FALTUNG_API faltung_status faltung_long_conv_explain(faltung_direction direction
                                                      faltung_tensor const* shortcut, faltung_long_conv_options const* options, char* text,
                                                      int64_t capacity, int64_t* needed);
 
+/* ---- causal_conv1d --------------------------------------------------------------------------------------
+
+   Short causal depthwise convolution with carried state. Of each sequence, tokens t = 0 .. L-1, W taps:
+
+     z[t] = bias + sum_j weight[j] xs[t - (W-1) + j],  xs = the W-1 columns of the state (0 without one), then x
+     y[t] = activation(z[t]) + residual[t];            final_state[c] = xs[L - (W-1) + c]
+
+   Channels first: x, y, residual [B, D, T]; channels last: [B, T, D]. weight [D, W], W from 1 to 256; bias [D]; states [N, D, W-1], oldest
+   column first, or [N, D, W], whose column 0 is not read and is written as xs[L-W] (0 where there is none). Any strides.
+   dtypes: F64, F32, F16, BF16; y, residual and their gradients have that of x; weight, bias and the states each have their own, and
+   every gradient has that of what it belongs to. Sums start from bias, then one fused multiply-add per tap, in fp32 (fp64 for
+   F64): the bits of a token depend neither on its place, nor on strides, layout, batch or threads; prefill in chunks and update() give the
+   bits of one forward, as long as the state's dtype holds x exactly. Gradients repeat bit for bit with any number of threads. */
+
+typedef enum { FALTUNG_ACTIVATION_NONE = 0, FALTUNG_ACTIVATION_SILU = 1 } faltung_activation;
+
+/* At most one of cu_seqlens, seq_idx, lengths; without them each row of the batch is one sequence, N = B. */
+typedef struct {
+  size_t size; /* of this struct, as the caller knows it */
+  faltung_layout layout;
+  faltung_activation activation;
+  faltung_tensor const* bias;          /* [D] or NULL */
+  faltung_tensor const* residual;      /* like x, or NULL; forward only */
+  faltung_tensor const* initial_state; /* [N, D, W-1] or [N, D, W], or NULL */
+  faltung_tensor const* cu_seqlens;    /* [N+1] I32 or I64, B = 1: sequence n is tokens cu_seqlens[n] .. cu_seqlens[n+1]-1; y of others is 0 */
+  faltung_tensor const* seq_idx;       /* [B, T] I32: a run of equal labels is a sequence; negative: no token, y = 0. initial_state
+                                          belongs to the first run of a row, final_state to the last; N = B */
+  faltung_tensor const* lengths;       /* [B] I32 or I64: real tokens of right-padded rows; y of the others is 0; N = B */
+  int32_t check;                       /* not 0: read cu_seqlens or lengths first, and fail where the content is out of order. On CUDA this
+                                          synchronises; without it such content gives unspecified values of y, nothing worse */
+  void* stream;                        /* cudaStream_t; ignored on the CPU */
+  void* workspace;                     /* faltung_causal_conv1d_workspace() bytes on x's device, 256-byte aligned */
+  size_t workspace_size;
+  faltung_parallel_for parallel_for; /* NULL: the library's pool */
+  void* parallel_context;
+  char const* implementation; /* tests only: NULL, or the name of the one implementation that must serve this call */
+} faltung_causal_conv1d_options;
+
+FALTUNG_API void faltung_causal_conv1d_options_default(faltung_causal_conv1d_options* options);
+
+/* final_state: [N, D, W-1] or [N, D, W] of any floating dtype, or NULL. Outputs must not overlap inputs. */
+FALTUNG_API faltung_status faltung_causal_conv1d_forward(faltung_tensor const* x, faltung_tensor const* weight, faltung_tensor* y,
+                                                         faltung_tensor* final_state, faltung_causal_conv1d_options const* options);
+
+/* Gradients of sum(dy * y) + sum(dfinal_state * final_state), each skipped where NULL. dfinal_state may be NULL. Where only dx and
+   dinitial_state are asked for and there is no activation, the data of x may be NULL. */
+FALTUNG_API faltung_status faltung_causal_conv1d_backward(faltung_tensor const* dy, faltung_tensor const* x, faltung_tensor const* weight,
+                                                          faltung_tensor const* dfinal_state, faltung_tensor* dx, faltung_tensor* dweight,
+                                                          faltung_tensor* dbias, faltung_tensor* dinitial_state,
+                                                          faltung_tensor* dresidual, faltung_causal_conv1d_options const* options);
+
+/* Bytes of workspace that the call with these tensors needs (their data is not read); all gradients are counted. */
+FALTUNG_API faltung_status faltung_causal_conv1d_workspace(faltung_direction direction, faltung_tensor const* x, faltung_tensor const* weight,
+                                                           faltung_causal_conv1d_options const* options, size_t* bytes);
+
+/* As faltung_long_conv_explain. */
+FALTUNG_API faltung_status faltung_causal_conv1d_explain(faltung_direction direction, faltung_tensor const* x, faltung_tensor const* weight,
+                                                         faltung_causal_conv1d_options const* options, char* text, int64_t capacity,
+                                                         int64_t* needed);
+
+/* A forward validated and dispatched once. launch() takes the same arguments without looking at them again: B, T, N, strides and data may
+   differ from those of prepare(); dtypes, ranks, D, W, layout, activation, the columns of the states and which tensors are there may not. */
+typedef struct faltung_causal_conv1d_prepared faltung_causal_conv1d_prepared;
+
+FALTUNG_API faltung_status faltung_causal_conv1d_prepare(faltung_tensor const* x, faltung_tensor const* weight, faltung_tensor const* y,
+                                                         faltung_tensor const* final_state, faltung_causal_conv1d_options const* options,
+                                                         faltung_causal_conv1d_prepared** prepared);
+FALTUNG_API faltung_status faltung_causal_conv1d_launch(faltung_causal_conv1d_prepared const* prepared, faltung_tensor const* x,
+                                                        faltung_tensor const* weight, faltung_tensor* y, faltung_tensor* final_state,
+                                                        faltung_causal_conv1d_options const* options);
+FALTUNG_API void faltung_causal_conv1d_destroy(faltung_causal_conv1d_prepared* prepared);
+
+/* Where the last W-1 tokens lie in a state of S columns:
+     trailing  in its last columns; the whole buffer moves: it holds the last S tokens
+     leading   in its first W-1 columns, which move; columns behind them are left alone. With num_accepted see there
+     ring      the token at position p in column p mod S, for the next token's position cache_seqlens[n] (not incremented) */
+typedef enum { FALTUNG_TRAILING = 0, FALTUNG_LEADING = 1, FALTUNG_RING = 2 } faltung_window;
+
+/* Two rows with the same destination, or one row's source that is another's destination: undefined values.
+   An index beyond the slots is treated like a negative one. */
+typedef struct {
+  size_t size; /* of this struct, as the caller knows it */
+  faltung_layout layout;
+  faltung_activation activation;
+  faltung_window window;
+  faltung_tensor const* bias;                 /* [D] or NULL */
+  faltung_tensor const* state_indices;        /* [N] I32: the slot of each row; negative: y = 0, state untouched. NULL: row n has slot n */
+  faltung_tensor const* output_state_indices; /* [N] I32: where the new state goes; negative: nowhere. NULL: the slot it came from */
+  faltung_tensor const* cache_seqlens;        /* [N] I32, ring only */
+  faltung_tensor const* num_accepted;         /* [N] I32, leading only, S >= W-2+T: the window starts at column num_accepted[n]-1; afterwards
+                                                 the buffer holds the last W-2 columns of the window and the T new tokens */
+  faltung_tensor const* query_start_loc;      /* [N+1] I32 with x [total, D]: row n is tokens query_start_loc[n] .. [n+1]-1 */
+  int32_t check;                              /* not 0: read the index tensors first, and fail where their content is out of order */
+  void* stream;
+  faltung_parallel_for parallel_for;
+  void* parallel_context;
+  char const* implementation;
+} faltung_causal_conv1d_update_options;
+
+FALTUNG_API void faltung_causal_conv1d_update_options_default(faltung_causal_conv1d_update_options* options);
+
+/* x, y [N, D]; [N, D, T] (channels first) or [N, T, D] (channels last); or [total, D] with query_start_loc. state [slots, D, S], S >= W-1,
+   is read, then advanced in place by the T tokens of each row: the same bits as T updates by one token. No workspace. */
+FALTUNG_API faltung_status faltung_causal_conv1d_update(faltung_tensor const* x, faltung_tensor* state, faltung_tensor const* weight,
+                                                        faltung_tensor* y, faltung_causal_conv1d_update_options const* options);
+
+FALTUNG_API faltung_status faltung_causal_conv1d_update_explain(faltung_tensor const* x, faltung_tensor const* state,
+                                                                faltung_tensor const* weight,
+                                                                faltung_causal_conv1d_update_options const* options, char* text,
+                                                                int64_t capacity, int64_t* needed);
+
 #ifdef __cplusplus
 }
 #endif

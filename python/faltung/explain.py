@@ -2,7 +2,7 @@
 
 import torch
 
-from . import _c_api
+from . import _c_api, _causal_conv1d_c_api
 from .long_conv import boundary_code
 
 
@@ -27,11 +27,11 @@ def explain(operator, *tensors_or_shapes, dtype=torch.float32, device="cpu", dir
     """Explains the call ``operator(*tensors, **options)`` without making it.
 
     Args:
-        operator: "long_conv", or the function `faltung.long_conv`.
-        tensors_or_shapes: the operator's tensors (x, k and, if there is one, shortcut), each as a tensor (its data is not read; meta
+        operator: "long_conv", "causal_conv1d", "causal_conv1d_update", or the function itself.
+        tensors_or_shapes: the operator's tensors (x, k and, if there is one, shortcut; x, weight, bias; x, state, weight, bias), each as a tensor (its data is not read; meta
             tensors will do) or as its shape, which then stands for a contiguous tensor of `dtype` on `device`.
-        direction: "forward" or "backward".
-        options: those of the operator (`boundary`, `channels_last`).
+        direction: "forward" or "backward"; an update has none.
+        options: those of the operator that choose an implementation (`boundary`, `activation`, `channels_last`, `cu_seqlens`, ...).
 
     Returns:
         An `Explanation`; printed, it is the problem, then the ordered list of implementations, each with ``accepts`` and its policy
@@ -77,4 +77,48 @@ def _explain_long_conv(direction, device, tensors, shortcut=None, boundary="zero
     return _c_api.long_conv_explain(direction, *views, options)
 
 
-_EXPLAINERS = {"long_conv": _explain_long_conv}
+# The optional tensors of causal_conv1d and its update, which may be given as shapes too; index tensors are int32.
+_FLOATING = ("bias", "residual", "initial_state")
+_INDICES = ("cu_seqlens", "seq_idx", "lengths", "state_indices", "output_state_indices", "cache_seqlens", "num_accepted", "query_start_loc")
+
+
+def _optional_views(device, dtype, tensors):
+    views = {}
+    for name, tensor in tensors.items():
+        if tensor is not None and name not in _FLOATING + _INDICES:
+            raise TypeError(f"{name}: not an option of this operator")
+        if tensor is not None and not isinstance(tensor, torch.Tensor):
+            tensor = _meta(tensor, dtype if name in _FLOATING else torch.int32)
+        views[name] = _view(tensor, name, device)
+    return views
+
+
+def _explain_causal_conv1d(direction, device, tensors, bias=None, activation=None, channels_last=False, **optional):
+    if not 2 <= len(tensors) <= 3:
+        raise ValueError(f"causal_conv1d: expected x, weight and perhaps bias, got {len(tensors)} tensors or shapes")
+    x, weight = tensors[:2]
+    optional["bias"] = tensors[2] if len(tensors) == 3 else bias
+    code = _causal_conv1d_c_api.code(_causal_conv1d_c_api.ACTIVATIONS, activation, "activation")
+    options = _causal_conv1d_c_api.options(channels_last, code, **_optional_views(device, x.dtype, optional))
+    return _causal_conv1d_c_api.explain(direction, _view(x, "x", device), _view(weight, "weight", device), options)
+
+
+def _explain_causal_conv1d_update(direction, device, tensors, bias=None, activation=None, window="trailing", channels_last=False, **optional):
+    if not 3 <= len(tensors) <= 4:
+        raise ValueError(f"causal_conv1d_update: expected x, state, weight and perhaps bias, got {len(tensors)} tensors or shapes")
+    x, state, weight = tensors[:3]
+    optional["bias"] = tensors[3] if len(tensors) == 4 else bias
+    codes = _causal_conv1d_c_api
+    options = codes.update_options(
+        channels_last, codes.code(codes.ACTIVATIONS, activation, "activation"), codes.code(codes.WINDOWS, window, "window"),
+        **_optional_views(device, x.dtype, optional),
+    )  # fmt: skip
+    views = (_view(t, name, device) for t, name in ((x, "x"), (state, "state"), (weight, "weight")))
+    return codes.explain_update(*views, options)
+
+
+_EXPLAINERS = {
+    "long_conv": _explain_long_conv,
+    "causal_conv1d": _explain_causal_conv1d,
+    "causal_conv1d_update": _explain_causal_conv1d_update,
+}

@@ -1,0 +1,10 @@
+#pragma once
+#include "causal_conv1d/problem.hpp"
+
+namespace faltung::causal_conv1d::reference {
+
+void forward(Problem const&, ForwardArgs const&);
+void backward(Problem const&, BackwardArgs const&);
+void update(Problem const&, UpdateArgs const&);
+
+}  // namespace faltung::causal_conv1d::reference
