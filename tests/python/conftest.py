@@ -1,10 +1,17 @@
-"""One thread a test process, so that pytest -n 2 does not oversubscribe two cores; test_threads.py sets its own."""
+"""One thread a test process, so that pytest -n 2 does not oversubscribe two cores (test_threads.py sets its own), and NaN in all memory
+that torch hands out uninitialised: an output element that nobody writes fails its test."""
+
+import math
 
 import pytest
 import torch
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
+def one_thread_and_poison():
     torch.set_num_threads(1)
     torch.manual_seed(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)  # with which torch fills what torch.empty returns
+    assert math.isnan(torch.empty_strided((2,), (1,))[0])
+    yield
+    torch.use_deterministic_algorithms(False)

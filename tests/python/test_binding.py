@@ -1,6 +1,7 @@
 """The built binding: no symbol of torch's unstable C++ interface, one named minimum of torch, clear words where it is missing."""
 
 import ctypes
+import importlib.metadata
 import os
 import pathlib
 import re
@@ -56,6 +57,20 @@ def test_the_mirror_of_the_header():
         body = re.search(r"typedef struct \{([^}]*)\} " + name + ";", header)[1]
         declared = re.findall(r"(\w+)(?:\[\w+\])?;", re.sub(r"/\*.*?\*/", "", body, flags=re.DOTALL))
         assert declared == [field for field, _ in struct._fields_]
+
+
+def test_the_installed_wheel():
+    """Where the package is installed: one wheel for every Python, with the library and its bindings, and nothing of torch's."""
+    try:
+        installed = importlib.metadata.distribution("faltung")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("the package is not installed here")
+    assert re.search(r"^Tag: py3-none-\w+$", installed.read_text("WHEEL"), re.MULTILINE)
+    objects = sorted(file.name for file in installed.files if ".so" in file.name)
+    cuda = ["libfaltung_cuda.so", "libfaltung_torch_cuda.so"] if "libfaltung_cuda.so" in objects else []
+    assert objects == sorted(["libfaltung.so", "libfaltung_torch.so", *cuda])
+    assert "torch>=2.10" in installed.requires and installed.version == faltung.__version__
+    assert installed.metadata["License-Expression"] == "Apache-2.0"
 
 
 def run(code, **environment):

@@ -7,7 +7,8 @@ from torch import nn
 
 
 @pytest.fixture(autouse=True)
-def fresh():
+def as_users_have_it():
+    torch.use_deterministic_algorithms(False)
     torch._dynamo.reset()
 
 
