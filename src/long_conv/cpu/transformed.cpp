@@ -51,6 +51,10 @@ namespace {
 // depend on threads.
 constexpr std::int64_t gradient_chunk = 32;
 
+Causality causality(Problem const& p) {
+  return p.direction == Direction::forward ? Causality::exact : Causality::rounded;
+}
+
 // Channels [first, first + count) of a task; more than one where x has unit stride over channels.
 struct Channels {
   std::int64_t first;
@@ -75,6 +79,10 @@ class Task {
     gradients_ = needs_gradient ? scratch_.take<Real>(plan.spectrum * capacity) : nullptr;
     taps_ = scratch_.take<Real>(tap_room(problem, plan) * capacity);
     folded_ = plan.folds ? scratch_.take<Real>(count_of(plan.folded) * capacity) : nullptr;
+    if (has_blocks(plan)) {
+      within_ = scratch_.take<Real>(within_room(plan) * capacity);
+      copy_ = scratch_.take<Real>(plan.image_plane);
+    }
     half_ = scratch_.take<Real>(std::max(plan.image_half * planes, plan.filter_half));
     group_ = scratch_.take<Real>(plan.group * planes);
     work_ = scratch_.take<Real>(plan.work);
@@ -94,9 +102,20 @@ class Task {
       source = folded_tensor(folded_, channels.count);
     }
     for (auto const& piece : plan_.filter) load_planes(at(source, piece), piece.extents.data(), in_filter(piece));
+    if (within_) load_taps_within_blocks(source, channels);
     for (int c = 0; c < channels.count; ++c)
       kernels_.filter_spectrum(plan_.geometry, filters_ + c * plan_.filter_plane, spectra_ + c * plan_.spectrum, half_,
                                group_, work_);
+  }
+
+  void load_taps_within_blocks(PlaneTensor const& k, Channels channels) {
+    auto const& e = plan_.within_block.extents;
+    std::fill_n(within_, within_room(plan_) * channels.count, Real(0));
+    // What are rows of the plane run along the innermost axis of this scratch.
+    PlaneTensor from = at(k, plan_.within_block);
+    std::swap(from.strides[0], from.strides[2]);
+    std::int64_t const extents[3] = {1, e[1], e[0]};
+    load_planes(from, extents, {within_, std::int64_t(within_room(plan_)), {0, plan_.geometry.image.rows, 1}});
   }
 
   Real* image(int which, int channel) const { return images_[which] + channel * plan_.image_plane; }
@@ -127,8 +146,12 @@ class Task {
     }
   }
 
+  // Image 0 becomes its convolution.
   void convolve(int channel) {
-    kernels_.convolve(plan_.geometry, spectra_ + channel * plan_.spectrum, image(0, channel), half_, group_, work_);
+    if (within_) std::copy_n(image(0, channel), plan_.image_plane, copy_);
+    kernels_.convolve(plan_.geometry, spectra_ + channel * plan_.spectrum,
+                      within_ ? within_ + channel * within_room(plan_) : nullptr, within_ ? copy_ : image(0, channel),
+                      image(0, channel), half_, group_, work_);
   }
 
   // image 0: dy, becomes dx where `spectra`; image 1: x.
@@ -167,6 +190,10 @@ class Task {
   static std::size_t count_of(Extents const& e) { return std::size_t(e[0]) * e[1] * e[2]; }
   Extents filter_extents() const { return {p_.axes[0].filter, p_.axes[1].filter, p_.axes[2].filter}; }
 
+  static bool has_blocks(Plan const& plan) { return plan.geometry.column_kind == AxisKind::strict_toeplitz; }
+  static std::size_t within_room(Plan const& plan) {
+    return std::size_t(plan.geometry.image.rows) * plan.geometry.image.middle;
+  }
   static std::size_t tap_room(Problem const& p, Plan const&) {
     return std::size_t(p.axes[0].filter) * p.axes[1].filter * p.axes[2].filter;
   }
@@ -177,6 +204,7 @@ class Task {
     return planes * room(plan.image_plane * capacity) + room(plan.filter_plane * capacity) +
            planes * room(plan.spectrum * capacity) + room(tap_room(p, plan) * capacity) +
            (plan.folds ? room(count_of(plan.folded) * capacity) : 0) +
+           (has_blocks(plan) ? room(within_room(plan) * capacity) + room(plan.image_plane) : 0) +
            room(std::max(plan.image_half * planes, plan.filter_half)) + room(plan.group * planes) + room(plan.work);
   }
 
@@ -252,6 +280,7 @@ class Task {
   Scratch scratch_;
   Real* images_[2] = {};
   Real *filters_, *spectra_, *gradients_, *taps_, *folded_, *half_, *group_, *work_;
+  Real *within_ = nullptr, *copy_ = nullptr;  // blocks of a causal axis: taps within a block; x while y is made
   std::int64_t offsets_[most_lanes], offsets_of_x_[most_lanes];
   static constexpr std::int64_t zero_ = 0;
 };
@@ -266,7 +295,7 @@ int block_of(Problem const& p) {
 
 template <typename Real>
 void forward(Problem const& p, ForwardArgs const& a) {
-  auto const plan = transformed_plan<Real>(p.axes);
+  auto const plan = transformed_plan<Real>(p.axes, causality(p));
   int const block = block_of<Real>(p);
   std::int64_t const blocks = (p.channels + block - 1) / block;
   // Each task makes its filters' spectra; where channels are few, samples are split as well, at the price of making
@@ -307,7 +336,7 @@ double inner_product(Real const* a, Real const* b, TransformedPlan<Real> const& 
 
 template <typename Real>
 void backward(Problem const& p, BackwardArgs const& a) {
-  auto const plan = transformed_plan<Real>(p.axes);
+  auto const plan = transformed_plan<Real>(p.axes, causality(p));
   int const block = block_of<Real>(p);
   std::int64_t const blocks = (p.channels + block - 1) / block,
                      chunks = (p.batch + gradient_chunk - 1) / gradient_chunk;
@@ -394,17 +423,17 @@ void backward(Problem const& p, BackwardArgs const& a) {
 }  // namespace
 
 char const* reject(Problem const& p) {
-  bool const causal =
-      std::any_of(p.axes.begin(), p.axes.end(), [](Axis const& a) { return a.boundary == Boundary::causal; });
-  if (causal && p.direction == Direction::forward)
-    return "a transform would let later inputs change the bits of earlier outputs";
+  auto const causal = [](Axis const& axis) { return axis.boundary == Boundary::causal && axis.extent > 1; };
+  if (p.direction == Direction::forward && std::all_of(p.axes.begin(), p.axes.end(), causal))
+    return "three causal axes leave none to transform";
   for (auto const& axis : p.axes)
     if (axis.extent >= (std::int64_t(1) << 28)) return "an axis has 2^28 points or more";
   return nullptr;
 }
 
 std::string policy(Problem const& p) {
-  return p.x_dtype == FALTUNG_F64 ? transformed_plan<double>(p.axes)->text() : transformed_plan<float>(p.axes)->text();
+  return p.x_dtype == FALTUNG_F64 ? transformed_plan<double>(p.axes, causality(p))->text()
+                                  : transformed_plan<float>(p.axes, causality(p))->text();
 }
 
 void forward(Problem const& p, ForwardArgs const& a) {

@@ -145,20 +145,22 @@ void store_group(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* 
     }
 }
 
-// The middle and the column axis of one group, forward and back.
+// The transforms of the middle and the column axis of one group, forward and back.
 template <typename Real>
 void group_forward(Geometry<Real> const& g, Grid const& grid, Vector<Real>* group) {
   if (g.middle.length > 1)
     for (Index column = 0; column < grid.columns; ++column)
       fft::FALTUNG_SIMD::forward(g.middle, group + 2 * column, g.column_capacity, int(grid.middle));
-  for (Index middle = 0; middle < g.middle.length; ++middle)
-    fft::FALTUNG_SIMD::forward(g.columns, group + 2 * middle * g.column_capacity, 1, int(grid.columns));
+  if (g.columns.length > 1)
+    for (Index middle = 0; middle < g.middle_points; ++middle)
+      fft::FALTUNG_SIMD::forward(g.columns, group + 2 * middle * g.column_capacity, 1, int(grid.columns));
 }
 
 template <typename Real>
 void group_inverse(Geometry<Real> const& g, Grid const& grid, Vector<Real>* group) {
-  for (Index middle = 0; middle < g.middle.length; ++middle)
-    fft::FALTUNG_SIMD::inverse(g.columns, group + 2 * middle * g.column_capacity, 1, int(grid.columns));
+  if (g.columns.length > 1)
+    for (Index middle = 0; middle < g.middle_points; ++middle)
+      fft::FALTUNG_SIMD::inverse(g.columns, group + 2 * middle * g.column_capacity, 1, int(grid.columns));
   if (g.middle.length > 1)
     for (Index column = 0; column < grid.columns; ++column)
       fft::FALTUNG_SIMD::inverse(g.middle, group + 2 * column, g.column_capacity, int(grid.middle));
@@ -167,14 +169,127 @@ void group_inverse(Geometry<Real> const& g, Grid const& grid, Vector<Real>* grou
 // Calls body(element of the group, element of its spectrum), both two registers, for every frequency of a group.
 template <typename Real, typename Body>
 FALTUNG_INLINE void for_each_frequency(Geometry<Real> const& g, Body&& body) {
-  for (Index middle = 0; middle < g.middle.length; ++middle)
-    for (Index column = 0; column < g.columns.length; ++column)
-      body(2 * (middle * g.column_capacity + column), 2 * (middle * g.columns.length + column));
+  for (Index middle = 0; middle < g.middle_points; ++middle)
+    for (Index column = 0; column < g.column_points; ++column)
+      body(2 * (middle * g.column_capacity + column), 2 * (middle * g.column_points + column));
 }
 
 template <typename Real>
 Index group_spectrum(Geometry<Real> const& g) {  // registers of one group's spectrum
-  return 2 * Index(g.middle.length) * g.columns.length;
+  return 2 * Index(g.middle_points) * g.column_points;
+}
+
+// Terms of a chain of sums in fp32; longer sums are made of such chains.
+constexpr Index chain = 64;
+
+// x[row][t + i] = sum over distances of x[row - d0][t + i - d1] k[d0][d1], d1 >= first, for `outputs` neighbours i.
+template <int outputs, typename Real>
+FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> const* k, Index k_pitch, Index row,
+                                   Index t, Index first) {
+  using V = Vector<Real>;
+  V total_re[outputs] = {}, total_im[outputs] = {};
+  for (Index distance = 0; distance <= row; ++distance) {
+    V const* const from = x + 2 * ((row - distance) * x_pitch + t);
+    V const* const filter = k + 2 * distance * k_pitch;
+    auto const add = [&](Index d, Index least, V(&re)[outputs], V(&im)[outputs]) __attribute__((always_inline)) {
+      V const k_re = filter[2 * d], k_im = filter[2 * d + 1];
+#pragma GCC unroll 4
+      for (int i = 0; i < outputs; ++i) {
+        if (i < least) continue;
+        V const x_re = from[2 * (i - d)], x_im = from[2 * (i - d) + 1];
+        re[i] = negated_fma(x_im, k_im, fma(x_re, k_re, re[i]));
+        im[i] = fma(x_im, k_re, fma(x_re, k_im, im[i]));
+      }
+    };
+    for (Index d0 = first; d0 <= t; d0 += chain) {
+      V re[outputs] = {}, im[outputs] = {};
+      Index const end = d0 + chain <= t + 1 ? d0 + chain : t + 1;
+      for (Index d = d0; d < end; ++d) add(d, 0, re, im);
+#pragma GCC unroll 4
+      for (int i = 0; i < outputs; ++i) {
+        total_re[i] += re[i];
+        total_im[i] += im[i];
+      }
+    }
+    // The last distances reach before the first column for some of the outputs.
+    V re[outputs] = {}, im[outputs] = {};
+#pragma GCC unroll 4
+    for (int more = 1; more < outputs; ++more)
+      if (t + more >= first) add(t + more, more, re, im);
+#pragma GCC unroll 4
+    for (int i = 0; i < outputs; ++i) {
+      total_re[i] += re[i];
+      total_im[i] += im[i];
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < outputs; ++i) {
+    x[2 * (row * x_pitch + t + i)] = total_re[i];
+    x[2 * (row * x_pitch + t + i) + 1] = total_im[i];
+  }
+}
+
+// The product of a group with a filter's spectrum where columns (and perhaps the middle axis) are Toeplitz; in place,
+// from the last output to the first, since an output needs earlier inputs only.
+template <typename Real>
+void toeplitz_product(Geometry<Real> const& g, Vector<Real> const* k, Vector<Real>* x) {
+  Index const first = g.column_kind == AxisKind::strict_toeplitz ? 1 : 0;
+  bool const rows = g.middle_kind == AxisKind::toeplitz;
+  auto const run = [&](Vector<Real>* data, Vector<Real> const* filter, Index row) {
+    Index t = g.image.columns;
+    for (; t % 4 != 0; --t)
+      toeplitz_block<1, Real>(data, g.column_capacity, filter, g.column_points, row, t - 1, first);
+    for (; t > 0; t -= 4) toeplitz_block<4, Real>(data, g.column_capacity, filter, g.column_points, row, t - 4, first);
+  };
+  for (Index middle = g.middle_points - 1; middle >= 0; --middle) {
+    if (rows)
+      run(x, k, middle);
+    else
+      run(x + 2 * middle * g.column_capacity, k + 2 * middle * g.column_points, 0);
+  }
+}
+
+// y += the product of each block with itself: y[middle][r] += sum of x[middle - d][s] taps[d][r - s], s <= r, lanes
+// over blocks.
+template <typename Real>
+void add_within_blocks(Grid const& grid, Real const* taps, Real const* x, Real* y) {
+  using V = Vector<Real>;
+  constexpr int outputs = 8;
+  Index const pitch = grid.middle * grid.pitch;
+  for (Index middle = 0; middle < grid.middle; ++middle)
+    for (Index strip = 0; strip < grid.pitch; strip += lanes<Real>)
+      for (Index r = 0; r < grid.rows; r += outputs) {
+        Index const rows = grid.rows - r < outputs ? grid.rows - r : outputs;
+        V total[outputs] = {};
+        for (Index distance = 0; distance <= middle; ++distance) {
+          Real const* const from = x + (middle - distance) * grid.pitch + strip;
+          Real const* const k = taps + distance * grid.rows + r;
+          for (Index s0 = 0; s0 <= r; s0 += chain) {
+            V sum[outputs] = {};
+            Index const end = s0 + chain <= r + 1 ? s0 + chain : r + 1;
+            if (rows == outputs) {
+              for (Index s = s0; s < end; ++s) {
+                V const value = load(from + s * pitch);
+#pragma GCC unroll 8
+                for (int i = 0; i < outputs; ++i) sum[i] = fma(value, broadcast(k[i - s]), sum[i]);
+              }
+            } else {
+              for (Index s = s0; s < end; ++s)
+                for (int i = 0; i < rows; ++i) sum[i] = fma(load(from + s * pitch), broadcast(k[i - s]), sum[i]);
+            }
+#pragma GCC unroll 8
+            for (int i = 0; i < outputs; ++i) total[i] += sum[i];
+          }
+          for (Index s = r + 1; s < r + rows; ++s) {
+            V const value = load(from + s * pitch);
+            for (Index i = s - r; i < rows; ++i) total[i] = fma(value, broadcast(k[i - s]), total[i]);
+          }
+        }
+        for (Index i = 0; i < rows; ++i) {
+          Real* const to = y + (r + i) * pitch + middle * grid.pitch + strip;
+          store(to, load(to) + total[i]);
+        }
+      }
 }
 
 template <typename Real>
@@ -204,23 +319,28 @@ void filter_spectrum(Geometry<Real> const& g, Real const* plane, Real* spectrum,
 }
 
 template <typename Real>
-void convolve(Geometry<Real> const& g, Real const* spectrum, Real* plane, Real* half, Real* group, Real* work) {
+void convolve(Geometry<Real> const& g, Real const* spectrum, Real const* taps, Real const* x, Real* y, Real* half,
+              Real* group, Real* work) {
   using V = Vector<Real>;
-  V* const x = registers_of(group);
-  real_forward(g, g.image, plane, registers_of(half), registers_of(work));
+  V* const in_group = registers_of(group);
+  real_forward(g, g.image, x, registers_of(half), registers_of(work));
   for (Index number = 0; number < g.groups; ++number) {
     V const* const k = registers_of(spectrum) + number * group_spectrum(g);
-    load_group(g, g.image, registers_of(half), number, x);
-    group_forward(g, g.image, x);
-    for_each_frequency(g, [&](Index i, Index f) {
-      V const re = x[i], im = x[i + 1];
-      x[i] = negated_fma(im, k[f + 1], re * k[f]);
-      x[i + 1] = fma(re, k[f + 1], im * k[f]);
-    });
-    group_inverse(g, g.image, x);
-    store_group(g, g.image, x, number, registers_of(half));
+    load_group(g, g.image, registers_of(half), number, in_group);
+    group_forward(g, g.image, in_group);
+    if (g.column_kind == AxisKind::transform)
+      for_each_frequency(g, [&](Index i, Index f) {
+        V const re = in_group[i], im = in_group[i + 1];
+        in_group[i] = negated_fma(im, k[f + 1], re * k[f]);
+        in_group[i + 1] = fma(re, k[f + 1], im * k[f]);
+      });
+    else
+      toeplitz_product(g, k, in_group);
+    group_inverse(g, g.image, in_group);
+    store_group(g, g.image, in_group, number, registers_of(half));
   }
-  real_inverse(g, g.image, registers_of(half), plane, registers_of(work));
+  real_inverse(g, g.image, registers_of(half), y, registers_of(work));
+  if (taps) add_within_blocks(g.image, taps, x, y);
 }
 
 template <typename Real>
@@ -230,7 +350,7 @@ void backward(Geometry<Real> const& g, Real const* spectrum, Real* dy, Real cons
   V* const dy_half = registers_of(half);
   V* const x_half = dy_half + 2 * Index(g.groups) * lanes<Real> * strips<Real>(g.image);
   V* const d = registers_of(group);
-  V* const e = d + 2 * Index(g.middle.length) * g.column_capacity;
+  V* const e = d + 2 * Index(g.middle_points) * g.column_capacity;
   real_forward(g, g.image, dy, dy_half, registers_of(work));
   if (x) real_forward(g, g.image, x, x_half, registers_of(work));
   for (Index number = 0; number < g.groups; ++number) {

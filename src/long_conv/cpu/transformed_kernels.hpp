@@ -22,6 +22,14 @@ enum class RealAxis {
   hermitian
 };
 
+// What happens along the middle and the column axis between the two transforms of the rows.
+enum class AxisKind {
+  transform,        // cyclic, multiplied with the filter's spectrum
+  toeplitz,         // direct sum over this and earlier points: exact causality
+  strict_toeplitz,  // over earlier points alone: columns are blocks of a causal axis, whose own part is added by a
+                    // direct product
+};
+
 // A staged plane: an image, or a filter by its positions.
 struct Grid {
   std::int64_t rows, middle, columns, pitch;  // pitch: columns rounded up to lanes
@@ -31,13 +39,15 @@ struct Grid {
 template <typename Real>
 struct Geometry {
   RealAxis real_axis;
-  int frequencies;           // rows of a half-transformed plane in use
-  int groups;                // of `lanes` frequencies
-  fft::Passes<Real> rows;    // length M (right_angle) or N (hermitian)
-  fft::Passes<Real> middle;  // length 1 in 1D and 2D
-  fft::Passes<Real> columns;
-  Real const* turn;  // right_angle: [M][cos, sin] of -pi n / 2M
-  int const* slot;   // hermitian: [frequencies] slots of f, then [frequencies] slots of N - f
+  int frequencies;         // rows of a half-transformed plane in use
+  int groups;              // of `lanes` frequencies
+  fft::Passes<Real> rows;  // length M (right_angle) or N (hermitian)
+  AxisKind middle_kind, column_kind;
+  std::int64_t middle_points,
+      column_points;                  // of a spectrum: lengths of the transforms, or distances of a Toeplitz product
+  fft::Passes<Real> middle, columns;  // of length 1 where there is nothing to transform
+  Real const* turn;                   // right_angle: [M][cos, sin] of -pi n / 2M
+  int const* slot;                    // hermitian: [frequencies] slots of f, then [frequencies] slots of N - f
   Grid image, filter;
   std::int64_t column_capacity;  // elements between two middle indices of a group: columns of image or filter,
                                  // whichever are more
@@ -46,8 +56,8 @@ struct Geometry {
 
 // Elements of the buffers, in units of Real.
 //   half:     a half-transformed plane, [groups * lanes][middle * pitch / lanes][re, im][lanes]
-//   group:    one group in work, [middle length][column_capacity][re, im][lanes]
-//   spectrum: [groups][middle length][column length][re, im][lanes]
+//   group:    one group in work, [middle_points][column_capacity][re, im][lanes]
+//   spectrum: [groups][middle_points][column_points][re, im][lanes]
 //   work:     [rows.length][re, im][lanes]
 template <typename Real>
 struct TransformedKernels {
@@ -57,8 +67,10 @@ struct TransformedKernels {
   void (*filter_spectrum)(Geometry<Real> const&, Real const* plane, Real* spectrum, Real* half, Real* group,
                           Real* work);
 
-  // plane = plane convolved with the filter, in place.
-  void (*convolve)(Geometry<Real> const&, Real const* spectrum, Real* plane, Real* half, Real* group, Real* work);
+  // y = x convolved with the filter; y may be x, unless columns are a strict Toeplitz product. taps: then the filter's
+  // taps that stay within a block, [distances of middle][rows]; else null.
+  void (*convolve)(Geometry<Real> const&, Real const* spectrum, Real const* taps, Real const* x, Real* y, Real* half,
+                   Real* group, Real* work);
 
   // dy is replaced by dx = dy correlated with the filter (where spectrum is not null); gradient += the spectrum of dy
   // correlated with x (where x is not null). half and group have room for two.

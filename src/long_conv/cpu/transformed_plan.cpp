@@ -50,19 +50,30 @@ struct Layout {
   Extents lengths;    // of the transforms: M or N of the rows, P of middle and columns
   Extents positions;  // of a filter's plane
   RealAxis real_axis;
+  std::array<AxisKind, 3> kinds = {AxisKind::transform, AxisKind::transform, AxisKind::transform};
   std::int64_t block;    // 0, or the block length of a folded 1D axis (rows: blocks, columns: place in the block)
   std::int64_t wrapped;  // rows of a filter's plane, the last ones, that hold offsets below 0
   double cost;
 };
 
 double cost_of(Layout const& l, int lanes) {
+  auto const transform = [&](int axis) {
+    return l.kinds[axis] == AxisKind::transform && l.lengths[axis] > 1 ? fft::cost(int(l.lengths[axis])) : 0.0;
+  };
   double const strips = double(l.image[1]) * round_up(l.image[2], lanes) / lanes;
   std::int64_t const frequencies = l.real_axis == RealAxis::hermitian ? l.lengths[0] / 2 + 1 : l.lengths[0];
   double const groups = double(round_up(frequencies, lanes)) / lanes;
   double const transposition = 4.0 * groups * lanes * strips;
-  return lanes * (strips * fft::cost(int(l.lengths[0])) + transposition +
-                  groups * ((l.lengths[1] > 1 ? l.image[2] * fft::cost(int(l.lengths[1])) : 0.0) +
-                            l.lengths[1] * (fft::cost(int(l.lengths[2])) + 3.0 * l.lengths[2])));
+  // Pairs of a Toeplitz product: 4 multiply-adds and their loads; of a block with itself: one.
+  double product = 3.0 * l.lengths[1] * l.lengths[2], within = 0;
+  if (l.kinds[2] != AxisKind::transform) {
+    double const pairs = l.kinds[1] == AxisKind::transform ? double(l.lengths[1]) : 0.5 * l.image[1] * (l.image[1] + 1);
+    product = pairs * 0.5 * l.image[2] * (l.image[2] + 1) * 5.0;
+    if (l.kinds[2] == AxisKind::strict_toeplitz)
+      within = pairs / l.image[1] * strips * 0.5 * l.image[0] * (l.image[0] + 1) * 1.3;
+  }
+  return lanes * (strips * fft::cost(int(l.lengths[0])) + transposition + within +
+                  groups * (l.image[2] * transform(1) + l.lengths[1] * transform(2) + product));
 }
 
 // Tries the row lengths that could pay, keeps the cheapest.
@@ -161,6 +172,19 @@ std::vector<Run> runs_of(AxisNeeds const& needs, std::int64_t centre, std::int64
   return runs;
 }
 
+// On axes of one point: the one tap that meets it; nothing where there is none. Axes of `skip` stay 0.
+template <typename Skip>
+std::optional<Extents> single_taps(std::array<AxisNeeds, 3> const& needs, Extents const& centres, Skip&& skip) {
+  Extents source{};
+  for (int i = 0; i < 3; ++i) {
+    if (skip(i)) continue;
+    auto const runs = runs_of(needs[i], centres[i], 1);
+    if (runs.empty()) return std::nullopt;
+    source[i] = runs[0].tap;
+  }
+  return source;
+}
+
 std::vector<Piece> filter_pieces(Layout const& l, std::array<AxisNeeds, 3> const& needs, Extents const& centres,
                                  std::int64_t pitch) {
   std::vector<Piece> pieces;
@@ -184,13 +208,9 @@ std::vector<Piece> filter_pieces(Layout const& l, std::array<AxisNeeds, 3> const
   // A folded axis: offset o = d block + e with e in (-block, block), for every block distance d that the grid has.
   int const axis = l.walk.axis[0];
   auto const& n = needs[axis];
-  Extents source{};
-  for (int i = 0; i < 3; ++i) {
-    if (i == axis) continue;
-    auto const runs = runs_of(needs[i], centres[i], 1);
-    if (runs.empty()) return {};
-    source[i] = runs[0].tap;
-  }
+  auto const taps = single_taps(needs, centres, [&](int i) { return i == axis; });
+  if (!taps) return {};
+  Extents const source = *taps;
   std::int64_t const extent = n.periodic || n.exact ? n.offsets.high + 1 : 0;
   auto const add = [&](std::int64_t d, std::int64_t low, std::int64_t high, std::int64_t tap_of_zero) {
     if (high < low) return;
@@ -231,19 +251,108 @@ std::vector<Piece> filter_pieces(Layout const& l, std::array<AxisNeeds, 3> const
 std::vector<Piece> image_pieces(Layout const& l, std::array<Axis, 3> const& axes, std::int64_t pitch) {
   if (l.block == 0) return {{.extents = l.image, .source = {}, .plane = 0}};
   int const axis = l.walk.axis[0];
+  bool const blocks_are_columns = l.kinds[2] == AxisKind::strict_toeplitz;
   auto const full = axes[axis].extent / l.block, rest = axes[axis].extent % l.block;
   std::vector<Piece> pieces;
-  if (full) pieces.push_back({.extents = {full, 1, l.block}, .source = {}, .plane = 0});
-  if (rest) {
-    Piece piece{.extents = {1, 1, rest}, .source = {}, .plane = full * pitch};
-    piece.source[axis] = full * l.block;
+  auto const add = [&](std::int64_t first, std::int64_t blocks, std::int64_t length) {
+    Piece piece{.extents = blocks_are_columns ? Extents{length, l.image[1], blocks} : Extents{blocks, 1, length},
+                .source = {},
+                .plane = blocks_are_columns ? first : first * pitch};
+    piece.source[axis] = first * l.block;
     pieces.push_back(piece);
+  };
+  if (full) add(0, full, l.block);
+  if (rest) add(full, 1, rest);
+  return pieces;
+}
+
+// ---- causal axes, exactly: Toeplitz products over them; where every axis is causal, one is cut into blocks,
+// transformed within ----
+
+bool is_causal(Axis const& axis) { return axis.boundary == Boundary::causal && axis.extent > 1; }
+
+Layout choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNeeds, 3> const& needs, int lanes) {
+  std::vector<int> causal, other;  // axes of more than one point
+  for (int i = 0; i < 3; ++i)
+    if (axes[i].extent > 1) (is_causal(axes[i]) ? causal : other).push_back(i);
+  std::optional<Layout> best;
+  if (!other.empty()) {
+    // Rows and, with two of them, the middle axis are transformed; the last axes are the causal ones.
+    std::vector<int> order = other;
+    order.insert(order.end(), causal.begin(), causal.end());
+    if (order.size() == 2) order.insert(order.begin() + 1, 3 - order[0] - order[1]);
+    for (int swapped = 0; swapped < (other.size() == 2 ? 2 : 1); ++swapped) {
+      if (swapped) std::swap(order[0], order[1]);
+      Layout layout{.walk = {{order[0], order[1], order[2]}, {1, 1, 1}},
+                    .image = {},
+                    .lengths = {},
+                    .positions = {},
+                    .real_axis = {},
+                    .block = 0,
+                    .wrapped = 0,
+                    .cost = 0};
+      for (int a = 0; a < 3; ++a) {
+        auto const& n = needs[order[a]];
+        layout.image[a] = axes[order[a]].extent;
+        if (a == 2 || is_causal(axes[order[a]])) layout.kinds[a] = AxisKind::toeplitz;
+        layout.lengths[a] = layout.kinds[a] == AxisKind::toeplitz ? layout.image[a]
+                            : n.exact                             ? n.minimum
+                                                                  : fft::best_length(int(n.minimum));
+      }
+      layout.wrapped = -std::min<std::int64_t>(0, needs[order[0]].offsets.low);
+      offer(best, layout, needs[order[0]].minimum, needs[order[0]].exact, lanes);
+    }
+    return *best;
+  }
+  int const axis = causal.back(), middle = causal.size() == 2 ? causal[0] : axis == 1 ? 0 : 1;
+  auto const extent = axes[axis].extent;
+  for (std::int64_t block = lanes; block < 2 * extent || block == lanes;
+       block += std::max<std::int64_t>(lanes, round_up(block / 4, lanes))) {
+    if (!fft::is_smooth(int(block))) continue;
+    std::int64_t const blocks = (extent + block - 1) / block, rows = axes[middle].extent;
+    Layout layout{.walk = {{axis, middle, axis}, {1, 1, block}},
+                  .image = {block, rows, blocks},
+                  .lengths = {0, rows, blocks},
+                  .positions = {},
+                  .real_axis = {},
+                  .kinds = {AxisKind::transform, AxisKind::toeplitz, AxisKind::strict_toeplitz},
+                  .block = block,
+                  .wrapped = block - 1,
+                  .cost = 0};
+    offer(best, layout, 2 * block, false, lanes);
+  }
+  return *best;
+}
+
+// Tap o = d block + e of the axis in blocks serves block distances d (e >= 0) and d + 1 (e < 0): columns are distances,
+// rows places.
+std::vector<Piece> causal_block_pieces(Layout const& l, std::array<Axis, 3> const& axes, Extents const& source,
+                                       std::int64_t pitch) {
+  std::vector<Piece> pieces;
+  int const axis = l.walk.axis[0];
+  auto const middle = std::min(axes[l.walk.axis[1]].filter, l.image[1]);
+  auto const last = std::min(axes[axis].filter, axes[axis].extent) - 1;  // tap
+  auto const row_pitch = l.positions[1] * pitch;
+  for (bool const below : {false, true}) {
+    auto const first_row = below ? l.positions[0] - (l.block - 1) : 0, length = below ? l.block - 1 : l.block;
+    auto const tap_of = [&](std::int64_t d) { return d * l.block - (below ? l.block - 1 : 0); };
+    auto const add = [&](std::int64_t d, std::int64_t columns, std::int64_t rows) {
+      if (columns <= 0 || rows <= 0) return;
+      Piece piece{.extents = {rows, middle, columns}, .source = source, .plane = first_row * row_pitch + d};
+      piece.source[axis] = tap_of(d);
+      pieces.push_back(piece);
+    };
+    // Distances 1 .. full - 1 have all their taps, `full` may have some.
+    std::int64_t full = 1;
+    while (full < l.image[2] && tap_of(full) + length - 1 <= last) ++full;
+    add(1, full - 1, length);
+    if (full < l.image[2]) add(full, 1, last - tap_of(full) + 1);
   }
   return pieces;
 }
 
 template <typename Real>
-std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const& axes) {
+std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const& axes, Causality causality) {
   auto const& kernels = transformed_kernels<Real>();
   int const lanes = kernels.lanes;
   std::array<AxisNeeds, 3> needs;
@@ -252,14 +361,16 @@ std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const
             axes[i].extent);
     needs[i] = needs_of(axes[i]);
   }
-  auto const l = choose_layout(axes, needs, lanes);
+  bool const exact = causality == Causality::exact && std::any_of(axes.begin(), axes.end(), is_causal);
+  auto const l = exact ? choose_causal_layout(axes, needs, lanes) : choose_layout(axes, needs, lanes);
   auto result = std::make_shared<TransformedPlan<Real>>();
   auto& plan = *result;
   plan.walk = l.walk;
   plan.cost = l.cost;
   plan.rows = std::make_unique<fft::Plan<Real>>(int(l.lengths[0]), kernels.max_radix);
-  plan.middle = std::make_unique<fft::Plan<Real>>(int(l.lengths[1]), kernels.max_radix);
-  plan.columns = std::make_unique<fft::Plan<Real>>(int(l.lengths[2]), kernels.max_radix);
+  auto const length_of = [&](int axis) { return l.kinds[axis] == AxisKind::transform ? int(l.lengths[axis]) : 1; };
+  plan.middle = std::make_unique<fft::Plan<Real>>(length_of(1), kernels.max_radix);
+  plan.columns = std::make_unique<fft::Plan<Real>>(length_of(2), kernels.max_radix);
 
   auto& g = plan.geometry;
   g.real_axis = l.real_axis;
@@ -269,7 +380,11 @@ std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const
   g.rows = plan.rows->passes();
   g.middle = plan.middle->passes();
   g.columns = plan.columns->passes();
-  g.scale = Real(1.0 / (double(l.lengths[0]) * l.lengths[1] * l.lengths[2]));
+  g.middle_kind = l.kinds[1];
+  g.column_kind = l.kinds[2];
+  g.middle_points = l.lengths[1];
+  g.column_points = l.lengths[2];
+  g.scale = Real(1.0 / (double(length) * length_of(1) * length_of(2)));
   std::int64_t const image_pitch = round_up(l.image[2], lanes), filter_pitch = round_up(l.positions[2], lanes);
   g.image = {l.image[0], l.image[1], l.image[2], image_pitch, l.image[0]};
   g.filter = {l.positions[0], l.positions[1], l.positions[2], filter_pitch, l.positions[0]};
@@ -300,7 +415,21 @@ std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const
     centres[i] = circular ? 0 : axes[i].centre;
     plan.folds |= circular && !(axes[i].filter == axes[i].extent && axes[i].centre == 0);
   }
-  plan.filter = filter_pieces(l, needs, centres, filter_pitch);
+  plan.within_block = {};
+  if (exact && l.block) {
+    bool const two = axes[l.walk.axis[1]].extent > 1;
+    auto const source =
+        single_taps(needs, centres, [&](int i) { return i == l.walk.axis[0] || (two && i == l.walk.axis[1]); });
+    if (source) {
+      plan.filter = causal_block_pieces(l, axes, *source, filter_pitch);
+      plan.within_block = {.extents = {std::min(axes[l.walk.axis[0]].filter, l.block),
+                                       std::min(two ? axes[l.walk.axis[1]].filter : 1, l.image[1]), 1},
+                           .source = *source,
+                           .plane = 0};
+    }
+  } else {
+    plan.filter = filter_pieces(l, needs, centres, filter_pitch);
+  }
   plan.image = image_pieces(l, axes, image_pitch);
   plan.image_is_padded = plan.image.size() != 1 || plan.image[0].extents != l.image;
 
@@ -332,9 +461,10 @@ std::string TransformedPlan<Real>::text() const {
 }
 
 template <typename Real>
-std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3> const& axes) {
+std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3> const& axes, Causality causality) {
   struct Entry {
     std::array<Axis, 3> axes;
+    Causality causality;
     std::shared_ptr<TransformedPlan<Real> const> plan;
   };
   static std::mutex mutex;
@@ -343,21 +473,21 @@ std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3
   {
     std::lock_guard const lock(mutex);
     for (auto i = entries.begin(); i != entries.end(); ++i)
-      if (i->axes == axes) {
+      if (i->axes == axes && i->causality == causality) {
         entries.splice(entries.begin(), entries, i);
         return i->plan;
       }
   }
-  auto plan = make_plan<Real>(axes);
+  auto plan = make_plan<Real>(axes, causality);
   std::lock_guard const lock(mutex);
-  entries.push_front({axes, plan});
+  entries.push_front({axes, causality, plan});
   if (entries.size() > kept) entries.pop_back();
   return plan;
 }
 
 template struct TransformedPlan<float>;
 template struct TransformedPlan<double>;
-template std::shared_ptr<TransformedPlan<float> const> transformed_plan(std::array<Axis, 3> const&);
-template std::shared_ptr<TransformedPlan<double> const> transformed_plan(std::array<Axis, 3> const&);
+template std::shared_ptr<TransformedPlan<float> const> transformed_plan(std::array<Axis, 3> const&, Causality);
+template std::shared_ptr<TransformedPlan<double> const> transformed_plan(std::array<Axis, 3> const&, Causality);
 
 }  // namespace faltung::long_conv::cpu

@@ -34,6 +34,9 @@ struct TransformedPlan {
   std::vector<Piece> image;   // of x, y, dy, dx
   std::vector<Piece> filter;  // of the folded filter; where a long axis is cut in blocks a tap is in two pieces
   bool image_is_padded;       // some plane elements belong to no piece and must be zero
+  // Blocks of a causal axis: the taps within a block, [distances of middle][rows]; extents all 0 where there are no
+  // blocks.
+  Piece within_block;
 
   // Taps of circular axes are first summed modulo the extent: tap m goes to (m - centre) modulo extent. The other axes
   // stay.
@@ -51,8 +54,11 @@ struct TransformedPlan {
   std::string text() const;  // for explain
 };
 
+// Whether outputs of causal axes must not depend, to the bit, on later inputs: promised for y alone.
+enum class Causality { exact, rounded };
+
 // Cached: the plans of the last few dozen shapes are kept.
 template <typename Real>
-std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3> const& axes);
+std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3> const& axes, Causality);
 
 }  // namespace faltung::long_conv::cpu
