@@ -79,9 +79,10 @@ class Task {
     gradients_ = needs_gradient ? scratch_.take<Real>(plan.spectrum * capacity) : nullptr;
     taps_ = scratch_.take<Real>(tap_room(problem, plan) * capacity);
     folded_ = plan.folds ? scratch_.take<Real>(count_of(plan.folded) * capacity) : nullptr;
-    if (has_blocks(plan)) {
+    if (transposes()) {
       within_ = scratch_.take<Real>(within_room(plan) * capacity);
-      copy_ = scratch_.take<Real>(plan.image_plane);
+      outputs_ = scratch_.take<Real>(plan.image_plane * capacity);
+      lines_ = scratch_.take<Real>(count_of(image_extents()) * capacity);
     }
     half_ = scratch_.take<Real>(std::max(plan.image_half * planes, plan.filter_half));
     group_ = scratch_.take<Real>(plan.group * planes);
@@ -101,8 +102,18 @@ class Task {
         fold(taps_ + c * count_of(extents), folded_ + c * count_of(plan_.folded));
       source = folded_tensor(folded_, channels.count);
     }
-    for (auto const& piece : plan_.filter) load_planes(at(source, piece), piece.extents.data(), in_filter(piece));
-    if (within_) load_taps_within_blocks(source, channels);
+    if (transposes()) {
+      Extents const extents = plan_.folded;
+      Real* const taps = plan_.folds ? folded_ : taps_;
+      if (!plan_.folds) load_planes(source, extents.data(), contiguous(taps, extents));
+      for (int c = 0; c < channels.count; ++c)
+        for (auto const& piece : plan_.filter)
+          transpose_in(piece, taps + c * count_of(extents), extents, filters_ + c * plan_.filter_plane,
+                       plan_.geometry.filter);
+    } else {
+      for (auto const& piece : plan_.filter) load_planes(at(source, piece), piece.extents.data(), in_filter(piece));
+    }
+    if (transposes()) load_taps_within_blocks(source, channels);
     for (int c = 0; c < channels.count; ++c)
       kernels_.filter_spectrum(plan_.geometry, filters_ + c * plan_.filter_plane, spectra_ + c * plan_.spectrum, half_,
                                group_, work_);
@@ -123,6 +134,14 @@ class Task {
   void load_image(int which, ConstView const& x, std::int64_t b, Channels channels) {
     if (plan_.image_is_padded) std::fill_n(images_[which], plan_.image_plane * channels.count, Real(0));
     auto const source = tensor(x, p_.x_dtype, b, channels);
+    if (transposes()) {
+      Extents const extents = image_extents();
+      load_planes(source, extents.data(), contiguous(lines_, extents));
+      for (int c = 0; c < channels.count; ++c)
+        for (auto const& piece : plan_.image)
+          transpose_in(piece, lines_ + c * count_of(extents), extents, image(which, c), plan_.geometry.image);
+      return;
+    }
     for (auto const& piece : plan_.image) load_planes(at(source, piece), piece.extents.data(), in_image(which, piece));
   }
 
@@ -139,6 +158,17 @@ class Task {
     }
     auto const target = tensor(y, p_.x_dtype, b, channels);
     auto const input = shortcut.data ? tensor(x, p_.x_dtype, b, channels, offsets_of_x_) : PlaneTensor{};
+
+    if (transposes()) {
+      Extents const extents = image_extents();
+      for (int c = 0; c < channels.count; ++c)
+        for (auto const& piece : plan_.image)
+          transpose_out(piece, outputs_ + c * plan_.image_plane, plan_.geometry.image, lines_ + c * count_of(extents),
+                        extents);
+      store_planes(contiguous(lines_, extents), extents.data(), target,
+                   PlaneShortcut<Real>{shortcut.data ? factors : nullptr, input});
+      return;
+    }
     for (auto const& piece : plan_.image) {
       PlaneShortcut<Real> const term{shortcut.data ? factors : nullptr,
                                      shortcut.data ? at(input, piece) : PlaneTensor{}};
@@ -146,12 +176,12 @@ class Task {
     }
   }
 
-  // Image 0 becomes its convolution.
+  // Image 0 becomes its convolution; with blocks of a causal axis, which need their input to the end, it goes to
+  // outputs_.
   void convolve(int channel) {
-    if (within_) std::copy_n(image(0, channel), plan_.image_plane, copy_);
     kernels_.convolve(plan_.geometry, spectra_ + channel * plan_.spectrum,
-                      within_ ? within_ + channel * within_room(plan_) : nullptr, within_ ? copy_ : image(0, channel),
-                      image(0, channel), half_, group_, work_);
+                      transposes() ? within_ + channel * within_room(plan_) : nullptr, image(0, channel),
+                      transposes() ? outputs_ + channel * plan_.image_plane : image(0, channel), half_, group_, work_);
   }
 
   // image 0: dy, becomes dx where `spectra`; image 1: x.
@@ -169,17 +199,14 @@ class Task {
     Real* const target = plan_.folds ? folded_ : taps_;
     Extents const shape = plan_.folds ? plan_.folded : extents;
     std::fill_n(target, count_of(shape), Real(0));
-    Extents const pitch = {shape[1] * shape[2], shape[2], 1};
     auto const& g = plan_.geometry.filter;
-    auto const& walk = plan_.walk;
     for (auto const& piece : plan_.filter) {
-      Real* const to = target + piece.source[0] * pitch[0] + piece.source[1] * pitch[1] + piece.source[2] * pitch[2];
+      auto const [row_step, middle_step, column_step, first] = steps(piece, shape);
       for (std::int64_t i = 0; i < piece.extents[0]; ++i)
         for (std::int64_t j = 0; j < piece.extents[1]; ++j) {
           Real const* const from = filters_ + piece.plane + (i * g.middle + j) * g.pitch;
-          Real* const row = to + i * walk.step[0] * pitch[walk.axis[0]] + j * walk.step[1] * pitch[walk.axis[1]];
-          auto const step = walk.step[2] * pitch[walk.axis[2]];
-          for (std::int64_t m = 0; m < piece.extents[2]; ++m) row[m * step] += from[m];
+          Real* const row = target + first + i * row_step + j * middle_step;
+          for (std::int64_t m = 0; m < piece.extents[2]; ++m) row[m * column_step] += from[m];
         }
     }
     if (plan_.folds) unfold(folded_, taps_);
@@ -189,8 +216,12 @@ class Task {
  private:
   static std::size_t count_of(Extents const& e) { return std::size_t(e[0]) * e[1] * e[2]; }
   Extents filter_extents() const { return {p_.axes[0].filter, p_.axes[1].filter, p_.axes[2].filter}; }
+  static Extents image_extents(Problem const& p) { return {p.axes[0].extent, p.axes[1].extent, p.axes[2].extent}; }
+  Extents image_extents() const { return image_extents(p_); }
 
-  static bool has_blocks(Plan const& plan) { return plan.geometry.column_kind == AxisKind::strict_toeplitz; }
+  // Blocks of a causal axis: rows of the plane are neighbours in memory.
+  static bool transposes(Plan const& plan) { return plan.arrangement == Arrangement::causal_blocks; }
+  bool transposes() const { return transposes(plan_); }
   static std::size_t within_room(Plan const& plan) {
     return std::size_t(plan.geometry.image.rows) * plan.geometry.image.middle;
   }
@@ -204,7 +235,9 @@ class Task {
     return planes * room(plan.image_plane * capacity) + room(plan.filter_plane * capacity) +
            planes * room(plan.spectrum * capacity) + room(tap_room(p, plan) * capacity) +
            (plan.folds ? room(count_of(plan.folded) * capacity) : 0) +
-           (has_blocks(plan) ? room(within_room(plan) * capacity) + room(plan.image_plane) : 0) +
+           (transposes(plan) ? room(within_room(plan) * capacity) + room(plan.image_plane * capacity) +
+                                   room(count_of(image_extents(p)) * capacity)
+                             : 0) +
            room(std::max(plan.image_half * planes, plan.filter_half)) + room(plan.group * planes) + room(plan.work);
   }
 
@@ -235,6 +268,30 @@ class Task {
     }
     result.data = static_cast<std::byte*>(t.data) + offset * size_of(t.dtype);
     return result;
+  }
+
+  // Elements between neighbours along rows, middle and columns of a piece in an array [shape], and its first element.
+  std::array<std::int64_t, 4> steps(Piece const& piece, Extents const& shape) const {
+    Extents const pitch = {shape[1] * shape[2], shape[2], 1};
+    auto const& [axis, step] = plan_.walk;
+    return {step[0] * pitch[axis[0]], step[1] * pitch[axis[1]], step[2] * pitch[axis[2]],
+            piece.source[0] * pitch[0] + piece.source[1] * pitch[1] + piece.source[2] * pitch[2]};
+  }
+
+  // A piece between the order of the problem, [extents], and a plane whose rows are neighbours there.
+  void transpose_in(Piece const& piece, Real const* from, Extents const& extents, Real* plane, Grid const& g) const {
+    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
+    (void)row_step;
+    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
+      kernels_.transpose(from + first + i * middle_step, column_step, piece.extents[2], piece.extents[0],
+                         plane + piece.plane + i * g.pitch, g.middle * g.pitch);
+  }
+  void transpose_out(Piece const& piece, Real const* plane, Grid const& g, Real* to, Extents const& extents) const {
+    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
+    (void)row_step;
+    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
+      kernels_.transpose(plane + piece.plane + i * g.pitch, g.middle * g.pitch, piece.extents[0], piece.extents[2],
+                         to + first + i * middle_step, column_step);
   }
 
   PlaneScratch<Real> contiguous(Real* data, Extents const& e) const {
@@ -280,7 +337,8 @@ class Task {
   Scratch scratch_;
   Real* images_[2] = {};
   Real *filters_, *spectra_, *gradients_, *taps_, *folded_, *half_, *group_, *work_;
-  Real *within_ = nullptr, *copy_ = nullptr;  // blocks of a causal axis: taps within a block; x while y is made
+  Real *within_ = nullptr, *outputs_ = nullptr,
+       *lines_ = nullptr;  // blocks of a causal axis: taps within one, y, x or y in order
   std::int64_t offsets_[most_lanes], offsets_of_x_[most_lanes];
   static constexpr std::int64_t zero_ = 0;
 };

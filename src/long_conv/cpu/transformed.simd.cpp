@@ -21,8 +21,8 @@ template <typename Real>
 void real_forward(Geometry<Real> const& g, Grid const& grid, Real const* plane, Vector<Real>* half,
                   Vector<Real>* work) {
   using V = Vector<Real>;
-  Index const count = strips<Real>(grid), pitch = grid.middle * grid.pitch, length = g.rows.length;
-  for (Index strip = 0; strip < count; ++strip) {
+  Index const pitch = grid.middle * grid.pitch, length = g.rows.length, count = half_pitch(grid, lanes<Real>);
+  for (Index strip = 0; strip < strips<Real>(grid); ++strip) {
     Real const* const column = plane + strip * lanes<Real>;
     if (g.real_axis == RealAxis::hermitian) {
       for (Index n = 0; n < length; ++n) {
@@ -65,8 +65,8 @@ template <typename Real>
 void real_inverse(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* half, Real* plane,
                   Vector<Real>* work) {
   using V = Vector<Real>;
-  Index const count = strips<Real>(grid), pitch = grid.middle * grid.pitch, length = g.rows.length;
-  for (Index strip = 0; strip < count; ++strip) {
+  Index const pitch = grid.middle * grid.pitch, length = g.rows.length, count = half_pitch(grid, lanes<Real>);
+  for (Index strip = 0; strip < strips<Real>(grid); ++strip) {
     Real* const column = plane + strip * lanes<Real>;
     if (g.real_axis == RealAxis::hermitian) {
       for (Index f = 0; f < g.frequencies; ++f) {
@@ -102,7 +102,7 @@ template <typename Real>
 void load_group(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* half, Index number,
                 Vector<Real>* group) {
   constexpr int n = lanes<Real>;
-  Index const count = strips<Real>(grid), per_middle = grid.pitch / n;
+  Index const count = half_pitch(grid, n), per_middle = grid.pitch / n;
   for (Index middle = 0; middle < grid.middle; ++middle)
     for (Index strip = 0; strip < per_middle; ++strip) {
       Vector<Real> const* const from = half + 2 * (number * n * count + middle * per_middle + strip);
@@ -123,13 +123,29 @@ void load_group(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* h
         }
       }
     }
+  if (!g.twiddle) return;
+  Real const* const twiddle = g.twiddle + 2 * number * grid.columns * n;
+  for (Index column = 0; column < grid.columns; ++column) {
+    Vector<Real> const re = group[2 * column], im = group[2 * column + 1];
+    Vector<Real> const c = load(twiddle + 2 * column * n), s = load(twiddle + (2 * column + 1) * n);
+    group[2 * column] = negated_fma(im, s, re * c);
+    group[2 * column + 1] = fma(re, s, im * c);
+  }
 }
 
 template <typename Real>
-void store_group(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* group, Index number,
-                 Vector<Real>* half) {
+void store_group(Geometry<Real> const& g, Grid const& grid, Vector<Real>* group, Index number, Vector<Real>* half) {
   constexpr int n = lanes<Real>;
-  Index const count = strips<Real>(grid), per_middle = grid.pitch / n;
+  if (g.twiddle) {
+    Real const* const twiddle = g.twiddle + 2 * number * grid.columns * n;
+    for (Index column = 0; column < grid.columns; ++column) {
+      Vector<Real> const re = group[2 * column], im = group[2 * column + 1];
+      Vector<Real> const c = load(twiddle + 2 * column * n), s = load(twiddle + (2 * column + 1) * n);
+      group[2 * column] = fma(im, s, re * c);
+      group[2 * column + 1] = negated_fma(re, s, im * c);
+    }
+  }
+  Index const count = half_pitch(grid, n), per_middle = grid.pitch / n;
   for (Index middle = 0; middle < grid.middle; ++middle)
     for (Index strip = 0; strip < per_middle; ++strip) {
       Vector<Real>* const to = half + 2 * (number * n * count + middle * per_middle + strip);
@@ -348,7 +364,7 @@ void backward(Geometry<Real> const& g, Real const* spectrum, Real* dy, Real cons
               Real* group, Real* work) {
   using V = Vector<Real>;
   V* const dy_half = registers_of(half);
-  V* const x_half = dy_half + 2 * Index(g.groups) * lanes<Real> * strips<Real>(g.image);
+  V* const x_half = dy_half + 2 * Index(g.groups) * lanes<Real> * half_pitch(g.image, lanes<Real>);
   V* const d = registers_of(group);
   V* const e = d + 2 * Index(g.middle_points) * g.column_capacity;
   real_forward(g, g.image, dy, dy_half, registers_of(work));
@@ -396,8 +412,29 @@ void filter_gradient(Geometry<Real> const& g, Real const* gradient, Real* plane,
 }
 
 template <typename Real>
-constexpr TransformedKernels<Real> table = {lanes<Real>,    registers >= 32 ? 8 : 4, filter_spectrum<Real>,
-                                            convolve<Real>, backward<Real>,          filter_gradient<Real>};
+void transpose_plane(Real const* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, Real* to,
+                     std::int64_t to_pitch) {
+  constexpr int n = lanes<Real>;
+  for (Index row = 0; row < rows; row += n)
+    for (Index column = 0; column < columns; column += n) {
+      if (row + n > rows || column + n > columns) {
+        for (Index i = row; i < rows && i < row + n; ++i)
+          for (Index j = column; j < columns && j < column + n; ++j) to[j * to_pitch + i] = from[i * from_pitch + j];
+        continue;
+      }
+      Vector<Real> square[n];
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) square[i] = load(from + (row + i) * from_pitch + column);
+      transpose<Real>(square);
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) store(to + (column + i) * to_pitch + row, square[i]);
+    }
+}
+
+template <typename Real>
+constexpr TransformedKernels<Real> table = {lanes<Real>,          registers >= 32 ? 8 : 4, filter_spectrum<Real>,
+                                            convolve<Real>,       backward<Real>,          transpose_plane<Real>,
+                                            filter_gradient<Real>};
 
 }  // namespace
 

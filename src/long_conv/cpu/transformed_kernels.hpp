@@ -47,6 +47,7 @@ struct Geometry {
       column_points;                  // of a spectrum: lengths of the transforms, or distances of a Toeplitz product
   fft::Passes<Real> middle, columns;  // of length 1 where there is nothing to transform
   Real const* turn;                   // right_angle: [M][cos, sin] of -pi n / 2M
+  Real const* twiddle;                // of a long axis in four steps: [groups][columns][re, im][lanes]; else null
   int const* slot;                    // hermitian: [frequencies] slots of f, then [frequencies] slots of N - f
   Grid image, filter;
   std::int64_t column_capacity;  // elements between two middle indices of a group: columns of image or filter,
@@ -55,10 +56,14 @@ struct Geometry {
 };
 
 // Elements of the buffers, in units of Real.
-//   half:     a half-transformed plane, [groups * lanes][middle * pitch / lanes][re, im][lanes]
+//   half:     a half-transformed plane, [groups * lanes][half_pitch][re, im][lanes]
 //   group:    one group in work, [middle_points][column_capacity][re, im][lanes]
 //   spectrum: [groups][middle_points][column_points][re, im][lanes]
 //   work:     [rows.length][re, im][lanes]
+// Strips of `lanes` columns between two rows of `half`: odd, so that the rows of a column do not all fall on one set of
+// the cache.
+inline std::int64_t half_pitch(Grid const& grid, int lanes) { return (grid.middle * grid.pitch / lanes) | 1; }
+
 template <typename Real>
 struct TransformedKernels {
   int lanes, max_radix;
@@ -76,6 +81,10 @@ struct TransformedKernels {
   // correlated with x (where x is not null). half and group have room for two.
   void (*backward)(Geometry<Real> const&, Real const* spectrum, Real* dy, Real const* x, Real* gradient, Real* half,
                    Real* group, Real* work);
+
+  // to[column * to_pitch + row] = from[row * from_pitch + column]
+  void (*transpose)(Real const* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, Real* to,
+                    std::int64_t to_pitch);
 
   // plane of the filter = scale * inverse transform of the gradient's spectrum.
   void (*filter_gradient)(Geometry<Real> const&, Real const* gradient, Real* plane, Real* half, Real* group,

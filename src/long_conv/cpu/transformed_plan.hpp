@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "fft/plan.hpp"
-#include "long_conv/cpu/transformed_kernels.hpp"
+#include "long_conv/cpu/transformed_layout.hpp"
 #include "long_conv/problem.hpp"
 
 namespace faltung::long_conv::cpu {
-
-using Extents = std::array<std::int64_t, 3>;
 
 // A box of points of x (or taps of k) and its place in the staged plane.
 struct Piece {
@@ -21,15 +19,10 @@ struct Piece {
   std::int64_t plane;  // element of its first point
 };
 
-// Axis a of the plane walks along axis axis[a] of the problem in steps of step[a].
-struct Walk {
-  std::array<int, 3> axis;
-  Extents step;
-};
-
 template <typename Real>
 struct TransformedPlan {
   Geometry<Real> geometry;
+  Arrangement arrangement;
   Walk walk;
   std::vector<Piece> image;   // of x, y, dy, dx
   std::vector<Piece> filter;  // of the folded filter; where a long axis is cut in blocks a tap is in two pieces
@@ -48,14 +41,11 @@ struct TransformedPlan {
   double cost;  // relative, of one image forward
 
   std::unique_ptr<fft::Plan<Real>> rows, middle, columns;
-  std::vector<Real> turn;
+  std::vector<Real> turn, twiddle;
   std::vector<int> slot;
 
   std::string text() const;  // for explain
 };
-
-// Whether outputs of causal axes must not depend, to the bit, on later inputs: promised for y alone.
-enum class Causality { exact, rounded };
 
 // Cached: the plans of the last few dozen shapes are kept.
 template <typename Real>
