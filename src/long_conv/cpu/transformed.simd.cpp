@@ -16,6 +16,66 @@ Index strips(Grid const& grid) {
   return grid.middle * grid.pitch / lanes<Real>;
 }
 
+// The rows of a cyclic axis: two strips are the real and the imaginary part of one transform, told apart by their
+// symmetry.
+template <typename Real>
+void hermitian_forward(Geometry<Real> const& g, Grid const& grid, Real const* plane, Vector<Real>* half,
+                       Vector<Real>* work) {
+  using V = Vector<Real>;
+  Index const pitch = grid.middle * grid.pitch, length = g.rows.length, count = half_pitch(grid, lanes<Real>);
+  V const one_half = broadcast(Real(0.5));
+  for (Index strip = 0; strip < strips<Real>(grid); strip += 2) {
+    bool const pair = strip + 1 < strips<Real>(grid);
+    Real const* const column = plane + strip * lanes<Real>;
+    for (Index n = 0; n < length; ++n) {
+      work[2 * n] = load(column + n * pitch);
+      work[2 * n + 1] = pair ? load(column + n * pitch + lanes<Real>) : V{};
+    }
+    fft::FALTUNG_SIMD::forward(g.rows, work, 1, int(length));
+    for (Index f = 0; f < g.frequencies; ++f) {
+      V const re = work[2 * g.slot[f]], im = work[2 * g.slot[f] + 1];
+      V* const to = half + 2 * (f * count + strip);
+      if (!pair) {
+        to[0] = re;
+        to[1] = im;
+        continue;
+      }
+      Index const mirror = g.slot[g.frequencies + f];
+      V const mirror_re = work[2 * mirror], mirror_im = work[2 * mirror + 1];
+      to[0] = (re + mirror_re) * one_half;
+      to[1] = (im - mirror_im) * one_half;
+      to[2] = (im + mirror_im) * one_half;
+      to[3] = (mirror_re - re) * one_half;
+    }
+  }
+}
+
+// The inverse, but for the factor `length`.
+template <typename Real>
+void hermitian_inverse(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* half, Real* plane,
+                       Vector<Real>* work) {
+  using V = Vector<Real>;
+  Index const pitch = grid.middle * grid.pitch, length = g.rows.length, count = half_pitch(grid, lanes<Real>);
+  for (Index strip = 0; strip < strips<Real>(grid); strip += 2) {
+    bool const pair = strip + 1 < strips<Real>(grid);
+    Real* const column = plane + strip * lanes<Real>;
+    for (Index f = 0; f < g.frequencies; ++f) {
+      V const* const from = half + 2 * (f * count + strip);
+      Index const own = g.slot[f], mirror = g.slot[g.frequencies + f];
+      V const a_re = from[0], a_im = from[1], b_re = pair ? from[2] : V{}, b_im = pair ? from[3] : V{};
+      work[2 * mirror] = a_re + b_im;
+      work[2 * mirror + 1] = b_re - a_im;
+      work[2 * own] = a_re - b_im;
+      work[2 * own + 1] = a_im + b_re;
+    }
+    fft::FALTUNG_SIMD::inverse(g.rows, work, 1, int(length));
+    for (Index n = 0; n < grid.rows; ++n) {
+      store(column + n * pitch, work[2 * n]);
+      if (pair) store(column + n * pitch + lanes<Real>, work[2 * n + 1]);
+    }
+  }
+}
+
 // Rows of a plane -> complex rows of `half`.
 template <typename Real>
 void real_forward(Geometry<Real> const& g, Grid const& grid, Real const* plane, Vector<Real>* half,
@@ -24,18 +84,6 @@ void real_forward(Geometry<Real> const& g, Grid const& grid, Real const* plane, 
   Index const pitch = grid.middle * grid.pitch, length = g.rows.length, count = half_pitch(grid, lanes<Real>);
   for (Index strip = 0; strip < strips<Real>(grid); ++strip) {
     Real const* const column = plane + strip * lanes<Real>;
-    if (g.real_axis == RealAxis::hermitian) {
-      for (Index n = 0; n < length; ++n) {
-        work[2 * n] = load(column + n * pitch);
-        work[2 * n + 1] = V{};
-      }
-      fft::FALTUNG_SIMD::forward(g.rows, work, 1, length);
-      for (Index f = 0; f < g.frequencies; ++f) {
-        half[2 * (f * count + strip)] = work[2 * g.slot[f]];
-        half[2 * (f * count + strip) + 1] = work[2 * g.slot[f] + 1];
-      }
-      continue;
-    }
     Index const used = grid.rows < length ? grid.rows : length, wrapped = grid.rows - used;
     auto const row = [&](Index n) __attribute__((always_inline)) {
       V const x = load(column + n * pitch);
@@ -65,22 +113,10 @@ template <typename Real>
 void real_inverse(Geometry<Real> const& g, Grid const& grid, Vector<Real> const* half, Real* plane,
                   Vector<Real>* work) {
   using V = Vector<Real>;
+  if (g.real_axis == RealAxis::hermitian) return hermitian_inverse(g, grid, half, plane, work);
   Index const pitch = grid.middle * grid.pitch, length = g.rows.length, count = half_pitch(grid, lanes<Real>);
   for (Index strip = 0; strip < strips<Real>(grid); ++strip) {
     Real* const column = plane + strip * lanes<Real>;
-    if (g.real_axis == RealAxis::hermitian) {
-      for (Index f = 0; f < g.frequencies; ++f) {
-        V const re = half[2 * (f * count + strip)], im = half[2 * (f * count + strip) + 1];
-        Index const mirror = 2 * g.slot[g.frequencies + f], own = 2 * g.slot[f];
-        work[mirror] = re;
-        work[mirror + 1] = -im;
-        work[own] = re;
-        work[own + 1] = im;
-      }
-      fft::FALTUNG_SIMD::inverse(g.rows, work, 1, int(length));
-      for (Index n = 0; n < grid.rows; ++n) store(column + n * pitch, work[2 * n]);
-      continue;
-    }
     for (Index f = 0; f < length; ++f) {
       work[2 * f] = half[2 * (f * count + strip)];
       work[2 * f + 1] = half[2 * (f * count + strip) + 1];
@@ -198,13 +234,14 @@ Index group_spectrum(Geometry<Real> const& g) {  // registers of one group's spe
 // Terms of a chain of sums in fp32; longer sums are made of such chains.
 constexpr Index chain = 64;
 
-// x[row][t + i] = sum over distances of x[row - d0][t + i - d1] k[d0][d1], d1 >= first, for `outputs` neighbours i.
+// x[row][t + i] = sum over distances of x[row - d0][t + i - d1] k[d0][d1], first <= d1 < pitch of k, d0 < rows of k,
+// for `outputs` neighbours i.
 template <int outputs, typename Real>
 FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> const* k, Index k_pitch, Index row,
                                    Index t, Index first) {
   using V = Vector<Real>;
   V total_re[outputs] = {}, total_im[outputs] = {};
-  for (Index distance = 0; distance <= row; ++distance) {
+  for (Index distance = 0; distance <= row && distance < rows; ++distance) {
     V const* const from = x + 2 * ((row - distance) * x_pitch + t);
     V const* const filter = k + 2 * distance * k_pitch;
     auto const add = [&](Index d, Index least, V(&re)[outputs], V(&im)[outputs]) __attribute__((always_inline)) {
@@ -217,9 +254,10 @@ FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> 
         im[i] = fma(x_im, k_re, fma(x_re, k_im, im[i]));
       }
     };
-    for (Index d0 = first; d0 <= t; d0 += chain) {
+    Index const last = t + 1 < k_pitch ? t + 1 : k_pitch;
+    for (Index d0 = first; d0 < last; d0 += chain) {
       V re[outputs] = {}, im[outputs] = {};
-      Index const end = d0 + chain <= t + 1 ? d0 + chain : t + 1;
+      Index const end = d0 + chain <= last ? d0 + chain : last;
       for (Index d = d0; d < end; ++d) add(d, 0, re, im);
 #pragma GCC unroll 4
       for (int i = 0; i < outputs; ++i) {
@@ -231,7 +269,7 @@ FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> 
     V re[outputs] = {}, im[outputs] = {};
 #pragma GCC unroll 4
     for (int more = 1; more < outputs; ++more)
-      if (t + more >= first) add(t + more, more, re, im);
+      if (t + more >= first && t + more < k_pitch) add(t + more, more, re, im);
 #pragma GCC unroll 4
     for (int i = 0; i < outputs; ++i) {
       total_re[i] += re[i];
@@ -254,10 +292,13 @@ void toeplitz_product(Geometry<Real> const& g, Vector<Real> const* k, Vector<Rea
   auto const run = [&](Vector<Real>* data, Vector<Real> const* filter, Index row) {
     Index t = g.image.columns;
     for (; t % 4 != 0; --t)
-      toeplitz_block<1, Real>(data, g.column_capacity, filter, g.column_points, row, t - 1, first);
-    for (; t > 0; t -= 4) toeplitz_block<4, Real>(data, g.column_capacity, filter, g.column_points, row, t - 4, first);
+      toeplitz_block<1, Real>(data, g.column_capacity, filter, rows ? g.middle_points : 1, g.column_points, row, t - 1,
+                              first);
+    for (; t > 0; t -= 4)
+      toeplitz_block<4, Real>(data, g.column_capacity, filter, rows ? g.middle_points : 1, g.column_points, row, t - 4,
+                              first);
   };
-  for (Index middle = g.middle_points - 1; middle >= 0; --middle) {
+  for (Index middle = (rows ? g.image.middle : g.middle_points) - 1; middle >= 0; --middle) {
     if (rows)
       run(x, k, middle);
     else
@@ -268,16 +309,17 @@ void toeplitz_product(Geometry<Real> const& g, Vector<Real> const* k, Vector<Rea
 // y += the product of each block with itself: y[middle][r] += sum of x[middle - d][s] taps[d][r - s], s <= r, lanes
 // over blocks.
 template <typename Real>
-void add_within_blocks(Grid const& grid, Real const* taps, Real const* x, Real* y) {
+void add_within_blocks(Geometry<Real> const& g, Real const* taps, Real const* x, Real* y) {
   using V = Vector<Real>;
   constexpr int outputs = 8;
+  Grid const& grid = g.image;
   Index const pitch = grid.middle * grid.pitch;
   for (Index middle = 0; middle < grid.middle; ++middle)
     for (Index strip = 0; strip < grid.pitch; strip += lanes<Real>)
       for (Index r = 0; r < grid.rows; r += outputs) {
         Index const rows = grid.rows - r < outputs ? grid.rows - r : outputs;
         V total[outputs] = {};
-        for (Index distance = 0; distance <= middle; ++distance) {
+        for (Index distance = 0; distance <= middle && distance < g.middle_points; ++distance) {
           Real const* const from = x + (middle - distance) * grid.pitch + strip;
           Real const* const k = taps + distance * grid.rows + r;
           for (Index s0 = 0; s0 <= r; s0 += chain) {
@@ -356,7 +398,7 @@ void convolve(Geometry<Real> const& g, Real const* spectrum, Real const* taps, R
     store_group(g, g.image, in_group, number, registers_of(half));
   }
   real_inverse(g, g.image, registers_of(half), y, registers_of(work));
-  if (taps) add_within_blocks(g.image, taps, x, y);
+  if (taps) add_within_blocks(g, taps, x, y);
 }
 
 template <typename Real>

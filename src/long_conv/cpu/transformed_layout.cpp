@@ -1,5 +1,6 @@
 #include "long_conv/cpu/transformed_layout.hpp"
 
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -30,12 +31,16 @@ double cost_of(Layout const& l, int lanes) {
   // Pairs of a Toeplitz product: 4 multiply-adds and their loads; of a block with itself: one.
   double product = 3.0 * l.lengths[1] * l.lengths[2], within = 0;
   if (l.kinds[2] != AxisKind::transform) {
-    double const pairs = l.kinds[1] == AxisKind::transform ? double(l.lengths[1]) : 0.5 * l.image[1] * (l.image[1] + 1);
-    product = pairs * 0.5 * l.image[2] * (l.image[2] + 1) * 5.0;
+    auto const pairs = [](std::int64_t points, std::int64_t distances) {
+      return distances * (points - 0.5 * (double(distances) - 1));
+    };
+    double const middle = l.kinds[1] == AxisKind::transform ? double(l.lengths[1]) : pairs(l.image[1], l.lengths[1]);
+    product = middle * pairs(l.image[2], l.lengths[2]) * 5.0;
     if (l.kinds[2] == AxisKind::strict_toeplitz)
-      within = pairs / l.image[1] * strips * 0.5 * l.image[0] * (l.image[0] + 1) * 1.3;
+      within = middle / l.image[1] * strips * 0.5 * l.image[0] * (l.image[0] + 1) * 1.3;
   }
-  return lanes * (strips * fft::cost(int(l.lengths[0])) + transposition + within +
+  double const paired = l.real_axis == RealAxis::hermitian ? std::ceil(strips / 2) : strips;
+  return lanes * (paired * fft::cost(int(l.lengths[0])) + transposition + within +
                   groups * (l.image[2] * transform(1) + l.lengths[1] * transform(2) + product));
 }
 
@@ -141,7 +146,7 @@ Layout choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNeed
         auto const& n = needs[order[a]];
         layout.image[a] = axes[order[a]].extent;
         if (a == 2 || is_causal(axes[order[a]])) layout.kinds[a] = AxisKind::toeplitz;
-        layout.lengths[a] = layout.kinds[a] == AxisKind::toeplitz ? layout.image[a]
+        layout.lengths[a] = layout.kinds[a] == AxisKind::toeplitz ? std::min(layout.image[a], axes[order[a]].filter)
                             : n.exact                             ? n.minimum
                                                                   : fft::best_length(int(n.minimum));
       }
@@ -156,10 +161,13 @@ Layout choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNeed
        block += std::max<std::int64_t>(lanes, round_up(block / 4, lanes))) {
     if (!fft::is_smooth(int(block))) continue;
     std::int64_t const blocks = (extent + block - 1) / block, rows = axes[middle].extent;
+    // Tap o meets block distances floor(o / block) and the next.
+    auto const distances = std::min(blocks, (axes[axis].filter - 1) / block + 2);
+    auto const middle_distances = std::min(rows, is_causal(axes[middle]) ? axes[middle].filter : 1);
     Layout const layout{.arrangement = Arrangement::causal_blocks,
                         .walk = {{axis, middle, axis}, {1, 1, block}},
                         .image = {block, rows, blocks},
-                        .lengths = {0, rows, blocks},
+                        .lengths = {0, middle_distances, distances},
                         .kinds = {AxisKind::transform, AxisKind::toeplitz, AxisKind::strict_toeplitz},
                         .wrapped = block - 1};
     offer(best, layout, 2 * block, false, lanes);

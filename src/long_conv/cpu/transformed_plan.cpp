@@ -100,7 +100,7 @@ std::vector<Piece> causal_block_pieces(Layout const& l, std::array<Axis, 3> cons
   std::vector<Piece> pieces;
   auto const block = l.walk.step[2];
   int const axis = l.walk.axis[0];
-  auto const middle = std::min(axes[l.walk.axis[1]].filter, l.image[1]);
+  auto const middle = l.lengths[1];
   auto const last = std::min(axes[axis].filter, axes[axis].extent) - 1;  // tap
   auto const row_pitch = l.positions[1] * pitch;
   for (bool const below : {false, true}) {
@@ -114,9 +114,9 @@ std::vector<Piece> causal_block_pieces(Layout const& l, std::array<Axis, 3> cons
     };
     // Distances 1 .. full - 1 have all their taps, `full` may have some.
     std::int64_t full = 1;
-    while (full < l.image[2] && tap_of(full) + length - 1 <= last) ++full;
+    while (full < l.lengths[2] && tap_of(full) + length - 1 <= last) ++full;
     add(1, full - 1, length);
-    if (full < l.image[2]) add(full, 1, last - tap_of(full) + 1);
+    if (full < l.lengths[2]) add(full, 1, last - tap_of(full) + 1);
   }
   return pieces;
 }
@@ -229,10 +229,8 @@ std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const
       if (auto const source =
               single_taps(needs, centres, [&](int i) { return i == axis || (two && i == l.walk.axis[1]); })) {
         plan.filter = causal_block_pieces(l, axes, *source, filter_pitch);
-        plan.within_block = {.extents = {std::min(axes[axis].filter, block),
-                                         std::min(two ? axes[l.walk.axis[1]].filter : 1, l.image[1]), 1},
-                             .source = *source,
-                             .plane = 0};
+        plan.within_block = {
+            .extents = {std::min(axes[axis].filter, block), l.lengths[1], 1}, .source = *source, .plane = 0};
       }
       break;
     }
@@ -243,7 +241,7 @@ std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const
   plan.filter_plane = std::size_t(l.positions[0]) * l.positions[1] * filter_pitch;
   plan.image_half = rows_capacity * half_pitch(g.image, lanes) * lanes * 2;
   plan.filter_half = rows_capacity * half_pitch(g.filter, lanes) * lanes * 2;
-  plan.group = std::size_t(l.lengths[1]) * g.column_capacity * 2 * lanes;
+  plan.group = std::size_t(std::max(l.image[1], l.lengths[1])) * g.column_capacity * 2 * lanes;
   plan.spectrum = rows_capacity * l.lengths[1] * l.lengths[2] * 2;
   plan.work = std::size_t(length) * 2 * lanes;
   return result;
