@@ -81,6 +81,7 @@ template <typename Real>
 void real_forward(Geometry<Real> const& g, Grid const& grid, Real const* plane, Vector<Real>* half,
                   Vector<Real>* work) {
   using V = Vector<Real>;
+  if (g.real_axis == RealAxis::hermitian) return hermitian_forward(g, grid, plane, half, work);
   Index const pitch = grid.middle * grid.pitch, length = g.rows.length, count = half_pitch(grid, lanes<Real>);
   for (Index strip = 0; strip < strips<Real>(grid); ++strip) {
     Real const* const column = plane + strip * lanes<Real>;
@@ -186,10 +187,12 @@ void store_group(Geometry<Real> const& g, Grid const& grid, Vector<Real>* group,
     for (Index strip = 0; strip < per_middle; ++strip) {
       Vector<Real>* const to = half + 2 * (number * n * count + middle * per_middle + strip);
       Vector<Real> const* const from = group + 2 * (middle * g.column_capacity + strip * n);
+      // Columns of padding are zero: a cyclic row axis transforms them together with true ones.
+      Index const rest = grid.columns - strip * n, wanted = rest < n ? rest : n;
       for (int part = 0; part < 2; ++part) {
         Vector<Real> rows[n];
 #pragma GCC unroll 16
-        for (int i = 0; i < n; ++i) rows[i] = from[2 * i + part];
+        for (int i = 0; i < n; ++i) rows[i] = i < wanted ? from[2 * i + part] : Vector<Real>{};
         transpose<Real>(rows);
 #pragma GCC unroll 16
         for (int i = 0; i < n; ++i) to[2 * i * count + part] = rows[i];
@@ -237,8 +240,8 @@ constexpr Index chain = 64;
 // x[row][t + i] = sum over distances of x[row - d0][t + i - d1] k[d0][d1], first <= d1 < pitch of k, d0 < rows of k,
 // for `outputs` neighbours i.
 template <int outputs, typename Real>
-FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> const* k, Index k_pitch, Index row,
-                                   Index t, Index first) {
+FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> const* k, Index rows, Index k_pitch,
+                                   Index row, Index t, Index first) {
   using V = Vector<Real>;
   V total_re[outputs] = {}, total_im[outputs] = {};
   for (Index distance = 0; distance <= row && distance < rows; ++distance) {

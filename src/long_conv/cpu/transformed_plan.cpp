@@ -236,6 +236,9 @@ std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const
     }
   }
 
+  // A cyclic row axis transforms padding columns together with true ones.
+  plan.image_is_padded |= l.real_axis == RealAxis::hermitian && image_pitch != l.image[2];
+
   auto const rows_capacity = std::size_t(g.groups) * lanes;
   plan.image_plane = std::size_t(l.image[0]) * l.image[1] * image_pitch;
   plan.filter_plane = std::size_t(l.positions[0]) * l.positions[1] * filter_pitch;
