@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 
+#include "core/dtype.hpp"
 #include "fft/passes.hpp"
 #include "simd/target.hpp"
 
@@ -62,7 +63,7 @@ struct Geometry {
 //   work:     [rows.length][re, im][lanes]
 // Strips of `lanes` columns between two rows of `half`: odd, so that the rows of a column do not all fall on one set of
 // the cache.
-inline std::int64_t half_pitch(Grid const& grid, int lanes) { return (grid.middle * grid.pitch / lanes) | 1; }
+FALTUNG_INLINE std::int64_t half_pitch(Grid const& grid, int lanes) { return (grid.middle * grid.pitch / lanes) | 1; }
 
 template <typename Real>
 struct TransformedKernels {
