@@ -50,7 +50,7 @@ def graph_time(body, launches, repeats=11):
 def copy_rate():
     source = torch.randn(1 << 28, device="cuda")
     target = torch.empty_like(source)
-    return 2 * source.numel() * 4 / graph_time(lambda i: target.copy_(source), 3) / 1e6  # GB/s
+    return 2 * source.numel() * 4 / graph_time(lambda i: torch.mul(source, 1, out=target), 3) / 1e6  # GB/s
 
 
 def fft_chain(x, k, extents, filters):
@@ -118,6 +118,14 @@ def bench_shape(library, shape, peers, rate):
     if not all(value <= limit for value in error.values()):
         raise SystemExit(f"bench: {shape}: wrong results, errors {error}")
 
+    warm_sets = sets[:3]
+
+    def warm_both(i):
+        x, dy, k, y, dx, dk = warm_sets[i % len(warm_sets)]
+        library.long_conv_forward(x, k, y=y, **options)
+        library.long_conv_backward(dy, x, k, gradients=(dx, dk, None), **options)
+
+    warm = graph_time(warm_both, launches)
     times = {"forward": graph_time(forward, launches), "backward": graph_time(backward, launches), "forward+backward": graph_time(both, launches)}
     floors = {"forward": 2 * x_count + k_count, "backward": 3 * x_count + 2 * k_count, "forward+backward": 5 * x_count + 3 * k_count}
     chain = {}
@@ -144,7 +152,7 @@ def bench_shape(library, shape, peers, rate):
                   "shape": {"B": batch, "C": channels, "N": extents[0] if one else list(extents), "K": filters[0] if one else list(filters),
                             **({"filters": "per sample"} if len(leading) == 2 else {})},
                   "layout": "channels last" if last else "channels first", "implementation": library.chosen(name, x, k, **options),
-                  "device_ms": times[direction], "floor_ms": floors[direction] * width / rate / 1e6,
+                  "device_ms": times[direction], **({"warm_device_ms": warm} if direction == "forward+backward" else {}), "floor_ms": floors[direction] * width / rate / 1e6,
                   "copy_ms": 2 * x_count * width / rate / 1e6, "error": {key: error[key] for key in keys}}
         if direction in chain:
             record["peers"] = {"torch.fft chain": {"device_ms": chain[direction]}}
@@ -152,7 +160,7 @@ def bench_shape(library, shape, peers, rate):
     peer = f"  torch {chain['forward+backward']:.4f} (x{chain['forward+backward'] / times['forward+backward']:.1f})" if chain else ""
     text = " ".join(f"{'x'.join(map(str, part))}" for part in (extents, filters))
     print(f"{NAMES[dtype]} B{batch} C{channels} {text} {' '.join(flags)}: fwd {times['forward']:.4f} bwd {times['backward']:.4f} both "
-          f"{times['forward+backward']:.4f} floor {floors['forward+backward'] * width / rate / 1e6:.4f}{peer}  "
+          f"{times['forward+backward']:.4f} (warm {warm:.4f}) floor {floors['forward+backward'] * width / rate / 1e6:.4f}{peer}  "
           f"[{library.chosen(0, x, k, **options)}] y {error['y']:.2e} dx {error['dx']:.2e} dk {error['dk']:.2e}", flush=True)
     return records
 
@@ -175,7 +183,7 @@ def bench(library, arguments):
     properties = torch.cuda.get_device_properties(0)
     result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count, "copy_gb_per_s": round(rate)},
               "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
-              "commit": arguments.commit, "cuda_sources": sources_hash(),
+              "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
               "date": datetime.date.today().isoformat(), "records": records}
     os.makedirs(arguments.output, exist_ok=True)
     with open(os.path.join(arguments.output, "long_conv.json"), "w") as file:

@@ -21,8 +21,7 @@ template <>
 __device__ __forceinline__ void warp_mma<__nv_bfloat16>(float (&c)[4], std::uint32_t a0, std::uint32_t a1,
                                                         std::uint32_t a2, std::uint32_t a3, std::uint32_t b0,
                                                         std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
@@ -30,42 +29,42 @@ __device__ __forceinline__ void warp_mma<__nv_bfloat16>(float (&c)[4], std::uint
 template <>
 __device__ __forceinline__ void warp_mma<__half>(float (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2,
                                                  std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 __device__ __forceinline__ std::uint32_t shared_address(void const* pointer) {
   return std::uint32_t(__cvta_generic_to_shared(pointer));
 }
 
-// Matrices of 8 rows of 16 bytes; lane l gives the address of row l % 8 of matrix l / 8, and gets columns 2t, 2t + 1 of
-// row g of each.
+// Volatile keeps these behind barriers; no memory clobber, so that loads of the next step may move before the products
+// of this one. Matrices of 8 rows of 16 bytes; lane l gives the address of row l % 8 of matrix l / 8, and gets columns
+// 2t, 2t + 1 of row g of each.
 __device__ __forceinline__ void warp_load_matrices(std::uint32_t (&to)[2], std::uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
-               : "=r"(to[0]), "=r"(to[1])
-               : "r"(row)
-               : "memory");
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(row));
 }
 __device__ __forceinline__ void warp_load_matrices(std::uint32_t (&to)[4], std::uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(row)
-               : "memory");
+               : "r"(row));
 }
 
 // The same with each matrix transposed: the lane gets rows 2t, 2t + 1 of column g.
 __device__ __forceinline__ void warp_load_transposed(std::uint32_t (&to)[2], std::uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
-               : "=r"(to[0]), "=r"(to[1])
-               : "r"(row)
-               : "memory");
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(row));
 }
 __device__ __forceinline__ void warp_load_transposed(std::uint32_t (&to)[4], std::uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(row)
-               : "memory");
+               : "r"(row));
+}
+
+// An 8 x 8 matrix, columns 2t, 2t + 1 of row g per lane, transposed in registers.
+__device__ __forceinline__ std::uint32_t warp_transpose(std::uint32_t row) {
+  std::uint32_t column;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(column) : "r"(row));
+  return column;
 }
 
 // 16 bytes from global to shared memory, past the registers.

@@ -21,18 +21,16 @@ void run(Problem const& p, BackwardArgs const& a) {
                                          .shortcut = {a.shortcut.data, a.shortcut.stride, p.shortcut_dtype},
                                          .dx = make_tensor<Element*>(a.dx, p.axes[2].extent, 4),
                                          .dk = make_tensor<Element*>(a.dk, p.axes[2].filter, 1)};
-  auto const [tiles, pairs] = choose_policy(p);
+  auto const tiles = choose_policy(p).tiles;
   std::int64_t const samples = args.shape.images_per_filter == 1 ? p.batch : 1;
-  constexpr std::int64_t most_blocks = 1 << 30;
-  faltung::cuda::LaunchShape const launch_shape{.grid = dim3(unsigned(std::min(samples * p.channels, most_blocks))),
-                                                .threads = threads,
-                                                .shared_bytes = backward_bytes(args.shape, tiles),
-                                                .stream = static_cast<cudaStream_t>(a.runtime.stream)};
+  constexpr std::int64_t most_columns = 1 << 30, most_rows = 65535;
+  faltung::cuda::LaunchShape const launch_shape{
+      .grid = dim3(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(samples, most_rows))),
+      .threads = threads,
+      .shared_bytes = backward_bytes(args.shape, tiles),
+      .stream = static_cast<cudaStream_t>(a.runtime.stream)};
   visit_int<1, 2>(tiles, "tiles", [&]<int tile_count> {
-    visit_int<2, 4>(pairs, "pairs", [&]<int pair_count> {
-      faltung::cuda::launch<backward_kernel<Element, tile_count, pair_count>>("cuda.toeplitz backward", launch_shape,
-                                                                              args);
-    });
+    faltung::cuda::launch<backward_kernel<Element, tile_count>>("cuda.toeplitz backward", launch_shape, args);
   });
 }
 

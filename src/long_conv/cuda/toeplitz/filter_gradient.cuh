@@ -52,42 +52,52 @@ __device__ __forceinline__ void warp_sum_diagonals(float const (&blocks)[diagona
 // Adds the sums of row lags first_lag .. first_lag + lags - 1 to gradient [row lag - low][column lag + 16 tiles].
 template <typename Element, int tiles, int lags>
 __device__ __forceinline__ void warp_filter_gradient(float* gradient, Element const* dy, Element const* x,
-                                                     Element const* zeros, Shape const& shape, Layout const& layout,
-                                                     int first_lag, bool first_images) {
-  int const lane = threadIdx.x % 32, image = lane % 8, matrix = lane / 8, rows = shape.rows.extent;
-  float sums[lags][diagonals<tiles>][4] = {};
-  std::uint32_t window[lags + 1]
-                      [2 * tiles];  // rows i - first_lag - lags + 1 .. i - first_lag + 1 of x: [row][8-column block]
-  auto const load_row = [&](std::uint32_t(&to)[2 * tiles], int row) {
-    bool const inside = row >= 0 && row < rows;
-    warp_load_transposed(
-        to, shared_address(inside ? x + image * layout.image + row * layout.row + matrix % (2 * tiles) * 8 : zeros));
-  };
+                                                     Shape const& shape, Layout const& layout, int first_lag,
+                                                     bool first_images) {
+  static_assert(lags % 2 == 0);
+  constexpr int row = 16 * tiles, depth = lags / 2;
+  int const lane = threadIdx.x % 32, rows = shape.rows.extent;
   int const begin = max(0, first_lag), end = min(rows, rows + first_lag + lags - 1);
-#pragma unroll
-  for (int j = 0; j < lags - 1; ++j) load_row(window[j], begin - first_lag - lags + 1 + j);
-  for (int i = begin; i < end; i += 2) {
-    load_row(window[lags - 1], i - first_lag);
-    load_row(window[lags], i - first_lag + 1);
-    std::uint32_t a[tiles][4];  // of dy: rows i and i + 1
-    bool const inside = i + matrix / 2 < rows;
+  // Lane l points at image l % 8 of matrix l / 8. Of dy: (row i, columns 0 - 7), (row i, columns 8 - 15), the same of
+  // row i + 1; of x the rows change first, so that both halves of K of a block of 8 columns are neighbours.
+  std::uint32_t dy_at = shared_address(dy + lane % 8 * layout.image + (begin + lane / 16) * row + lane / 8 % 2 * 8);
+  std::uint32_t x_at =
+      shared_address(x + lane % 8 * layout.image + (begin - first_lag + lane / 8 % 2) * row + lane / 16 * 8);
+  float sums[lags][diagonals<tiles>][4] = {};
+  // Rows (s, s + 1) of x: lag e meets s = i - first_lag - e, which is what lag e - 2 met two rows before. [parity of
+  // e][ring]
+  std::uint32_t pairs[2][depth][tiles][4];
+  auto const load = [&](int parity, int slot, int back) {
 #pragma unroll
     for (int tile = 0; tile < tiles; ++tile)
-      warp_load_transposed(a[tile], shared_address(inside ? dy + image * layout.image + (i + matrix / 2) * layout.row +
-                                                                16 * tile + matrix % 2 * 8
-                                                          : zeros));
+      warp_load_transposed(pairs[parity][slot][tile], x_at + 2 * (16 * tile - row * (parity + back)));
+  };
 #pragma unroll
-    for (int e = 0; e < lags; ++e)
+  for (int j = 1; j < depth; ++j)
 #pragma unroll
-      for (int tile = 0; tile < tiles; ++tile)
+    for (int parity = 0; parity < 2; ++parity) load(parity, j, 2 * j);
+  for (int i = begin; i < end; i += 2 * depth) {
 #pragma unroll
-        for (int n = 0; n < 2 * tiles; ++n)
-          warp_mma<Element>(sums[e][2 * tile - n + 2 * tiles - 1], a[tile][0], a[tile][1], a[tile][2], a[tile][3],
-                            window[lags - 1 - e][n], window[lags - e][n]);
+    for (int u = 0; u < depth; ++u) {
+      if (i + 2 * u >= end) break;
+      std::uint32_t a[tiles][4];
 #pragma unroll
-    for (int j = 0; j < lags - 1; ++j)
+      for (int tile = 0; tile < tiles; ++tile) warp_load_transposed(a[tile], dy_at + 32 * tile);
 #pragma unroll
-      for (int n = 0; n < 2 * tiles; ++n) window[j][n] = window[j + 2][n];
+      for (int parity = 0; parity < 2; ++parity) load(parity, (depth - u) % depth, 0);
+#pragma unroll
+      for (int e = 0; e < lags; ++e)
+#pragma unroll
+        for (int tile = 0; tile < tiles; ++tile)
+#pragma unroll
+          for (int n = 0; n < 2 * tiles; ++n) {
+            auto const& b = pairs[e % 2][(e / 2 + depth - u) % depth][n / 2];
+            warp_mma<Element>(sums[e][2 * tile - n + 2 * tiles - 1], a[tile][0], a[tile][1], a[tile][2], a[tile][3],
+                              b[n % 2 * 2], b[n % 2 * 2 + 1]);
+          }
+      dy_at += 4 * row;
+      x_at += 4 * row;
+    }
   }
   int const t = lane % 4, residue = (lane / 4 - 2 * t) & 7;
   int const beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
@@ -114,18 +124,16 @@ __device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<
     l += l < 0 ? columns.extent : 0;
     return l == 0 ? row[0] : row[l] + row[l - columns.extent];
   };
-  for (std::int64_t i = threadIdx.x; i < rows.filter * columns.filter; i += threads) {
-    std::int64_t const m0 = i / columns.filter, m1 = i % columns.filter, l = m1 - columns.centre;
+  for (std::int64_t m0 = threadIdx.x / 32; m0 < rows.filter; m0 += threads / 32) {
     std::int64_t d = m0 - rows.centre;
-    float value = 0.f;
-    if (!rows.circular) {
-      if (d >= rows.low && d <= rows.high) value = sum_of_row(d, l);
-    } else {
-      d += d < 0 ? rows.extent : 0;
-      value = sum_of_row(d, l);
-      if (d) value += sum_of_row(d - rows.extent, l);
+    if (rows.circular && d < 0) d += rows.extent;
+    bool const meets = rows.circular || (d >= rows.low && d <= rows.high);
+    for (std::int64_t m1 = threadIdx.x % 32; m1 < columns.filter; m1 += 32) {
+      std::int64_t const l = m1 - columns.centre;
+      float value = meets ? sum_of_row(d, l) : 0.f;
+      if (rows.circular && d) value += sum_of_row(d - rows.extent, l);
+      dk[m0 * strides.row + m1 * strides.column] = rounded<Element>(value);
     }
-    dk[m0 * strides.row + m1 * strides.column] = rounded<Element>(value);
   }
 }
 

@@ -18,18 +18,16 @@ void run(Problem const& p, ForwardArgs const& a) {
                                         .k = make_tensor<Element const*>(a.k, p.axes[2].filter, 1),
                                         .shortcut = {a.shortcut.data, a.shortcut.stride, p.shortcut_dtype},
                                         .y = make_tensor<Element*>(a.y, p.axes[2].extent, 4)};
-  auto const [tiles, pairs] = choose_policy(p);
+  auto const tiles = choose_policy(p).tiles;
   std::int64_t const groups = (p.batch + args.shape.images_per_filter - 1) / args.shape.images_per_filter;
-  constexpr std::int64_t most_blocks = 1 << 30;
-  faltung::cuda::LaunchShape const launch_shape{.grid = dim3(unsigned(std::min(groups * p.channels, most_blocks))),
-                                                .threads = threads,
-                                                .shared_bytes = forward_bytes(args.shape, tiles),
-                                                .stream = static_cast<cudaStream_t>(a.runtime.stream)};
+  constexpr std::int64_t most_columns = 1 << 30, most_rows = 65535;
+  faltung::cuda::LaunchShape const launch_shape{
+      .grid = dim3(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows))),
+      .threads = threads,
+      .shared_bytes = forward_bytes(args.shape, tiles),
+      .stream = static_cast<cudaStream_t>(a.runtime.stream)};
   visit_int<1, 2>(tiles, "tiles", [&]<int tile_count> {
-    visit_int<2, 4>(pairs, "pairs", [&]<int pair_count> {
-      faltung::cuda::launch<forward_kernel<Element, tile_count, pair_count>>("cuda.toeplitz forward", launch_shape,
-                                                                             args);
-    });
+    faltung::cuda::launch<forward_kernel<Element, tile_count>>("cuda.toeplitz forward", launch_shape, args);
   });
 }
 

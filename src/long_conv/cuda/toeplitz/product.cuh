@@ -1,7 +1,8 @@
-// The Toeplitz product of one filter with eight images: y[b, i, :] = sum over row lags d of x[b, i - d, :] T(d), where
-// T(d)[j', j] is the tap of column lag j - j'. In an MMA the 16 rows are eight images x two neighbouring grid rows, K
-// runs over 16 input columns, N over 8 output columns. A warp owns 2 `pairs` output rows and slides a window of as many
-// input rows over the row lags, so that a step loads one input row and one row of the filter.
+// The Toeplitz product of one filter with eight images: y[b, i, :] = sum over row lags d of T(d) x[b, i - d, :], where
+// T(d)[j, j'] is the tap of column lag j - j'. In an MMA the 16 rows are output columns, K runs over 16 input columns,
+// the 8 columns are images. A warp owns 4 output rows and slides a ring of as many input rows over the row lags, so
+// that a step loads one input row and one row of the filter, all at constant offsets from two pointers, and every
+// fragment lies in the registers in which it is used.
 #pragma once
 #include "cuda/element.cuh"
 #include "cuda/mma.cuh"
@@ -12,168 +13,178 @@ namespace faltung::long_conv::cuda::toeplitz {
 using namespace faltung::cuda;
 
 // x[b, c] for `count` images from b to shared memory [image][row][column]; columns beyond the grid and missing images
-// are zeros.
-template <typename Element>
+// are zeros. A warp takes an image at a time, so that indices need no division.
+template <typename Element, int tiles>
 __device__ __forceinline__ void block_stage_images(Element* to, Tensor<Element const*> const& x, Shape const& shape,
                                                    Layout const& layout, std::int64_t b, int count, std::int64_t c) {
-  Element const* const from = x.data + b * x.batch + c * x.channel;
-  int const rows = shape.rows.extent, columns = shape.columns.extent;
-  if (x.vectors) {
-    int const per_row = layout.row / 8, per_image = rows * per_row;
-    for (int i = threadIdx.x; i < images * per_image; i += threads) {
-      int const image = i / per_image, rest = i - image * per_image, row = rest / per_row, column = rest % per_row * 8;
-      Element* const at = to + image * layout.image + row * layout.row + column;
-      if (image < count && column < columns)
-        thread_copy_async(at, from + image * x.batch + row * x.row + column);
-      else
-        *reinterpret_cast<uint4*>(at) = uint4{};
-    }
-    return;
-  }
-  int const per_image = rows * layout.row;
-  constexpr int unroll = 8;
-  for (int start = threadIdx.x; start < images * per_image; start += unroll * threads) {
-    Element value[unroll];
+  int const lane = threadIdx.x % 32, rows = shape.rows.extent, columns = shape.columns.extent;
+  for (int image = threadIdx.x / 32; image < images; image += threads / 32) {
+    Element const* const from = x.data + (b + image) * x.batch + c * x.channel;
+    Element* const target = to + image * layout.image;
+    if (x.vectors) {
+      constexpr int per_row = 2 * tiles;
+      int const column = lane % per_row * 8;
+      bool const present = image < count && column < columns;
+      Element const* source = from + lane / per_row * x.row + column;
+      for (int row = lane / per_row; row < rows; row += 32 / per_row, source += 32 / per_row * x.row) {
+        if (present)
+          thread_copy_async(target + row * layout.row + column, source);
+        else
+          *reinterpret_cast<uint4*>(target + row * layout.row + column) = uint4{};
+      }
+    } else {
+      constexpr int row_length = 16 * tiles, row_step = 32 / row_length, unroll = 8;
+      int const column = lane % row_length;
+      bool const present = image < count && column < columns;
+      Element const* const source = from + column * x.column;
+      for (int start = lane / row_length; start < rows; start += unroll * row_step) {
+        Element value[unroll];
 #pragma unroll
-    for (int u = 0; u < unroll; ++u) {
-      int const i = start + u * threads, image = i / per_image, rest = i - image * per_image, row = rest / layout.row,
-                column = rest % layout.row;
-      value[u] =
-          image < count && column < columns ? from[image * x.batch + row * x.row + column * x.column] : Element(0.f);
-    }
+        for (int u = 0; u < unroll; ++u) {
+          int const row = start + u * row_step;
+          value[u] = present && row < rows ? source[row * x.row] : Element(0.f);
+        }
 #pragma unroll
-    for (int u = 0; u < unroll; ++u) {
-      int const i = start + u * threads, image = i / per_image;
-      if (i < images * per_image) to[image * layout.image + (i - image * per_image)] = value[u];
-    }
-  }
-}
-
-// A filter to shared memory: row r holds the taps of row lag low + r by falling column lag, position e that of 16 tiles
-// - 1 - e.
-template <typename Element>
-__device__ __forceinline__ void block_stage_filter(Element* to, Element const* k, std::int64_t row_stride,
-                                                   std::int64_t column_stride, Shape const& shape,
-                                                   Layout const& layout) {
-  int const total = shape.row_lags() * layout.filter_row;
-  constexpr int unroll = 8;
-  for (int start = threadIdx.x; start < total; start += unroll * threads) {
-    Element value[unroll];
-#pragma unroll
-    for (int u = 0; u < unroll; ++u) {
-      int const i = start + u * threads, r = i / layout.filter_row, e = i % layout.filter_row;
-      std::int64_t const m0 = shape.rows.tap(shape.rows.low + r), m1 = shape.columns.tap(layout.filter_row / 2 - 1 - e);
-      value[u] = i < total && m0 >= 0 && m1 >= 0 ? k[m0 * row_stride + m1 * column_stride] : Element(0.f);
-    }
-#pragma unroll
-    for (int u = 0; u < unroll; ++u) {
-      int const i = start + u * threads;
-      if (i >= total) continue;
-      to[i] = value[u];
-      if ((i + 1) % layout.filter_row != 0) to[layout.filter_copy + i + 1] = value[u];
-    }
-  }
-}
-
-// The inputs of a warp's step: rows of eight images as A fragments, loaded one at a time into a ring.
-template <typename Element, int tiles, int pairs>
-struct RowWindow {
-  std::uint32_t row[2 * pairs][2 * tiles];  // [slot][8-column block]
-
-  // Lane l points at row l % 8 of matrix l / 8: image l % 8, columns 8 (l / 8) and on.
-  __device__ __forceinline__ void load(int slot, Element const* x, Element const* zeros, Layout const& layout,
-                                       int grid_row, int rows) {
-    int const lane = threadIdx.x % 32;
-    bool const inside = grid_row >= 0 && grid_row < rows;
-    warp_load_matrices(row[slot], shared_address(inside ? x + lane % 8 * layout.image + grid_row * layout.row +
-                                                              lane / 8 % (2 * tiles) * 8
-                                                        : zeros));
-  }
-};
-
-// Sums of output rows first_row .. first_row + 2 pairs - 1. Column n of the MMA stands for column 4 (n / 2) + 2 q + n %
-// 2 of its block of 16, q = 0, 1 being the two MMAs of the block: a lane then holds four neighbouring columns.
-template <typename Element, int tiles, int pairs>
-__device__ __forceinline__ void warp_toeplitz_product(float (&sums)[pairs][tiles][2][4], Element const* x,
-                                                      Element const* zeros, Element const* filter, Shape const& shape,
-                                                      Layout const& layout, int first_row) {
-  constexpr int slots = 2 * pairs;
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, rows = shape.rows.extent;
-  // The word that holds lags L, L - 1 with L = column - 2 t: in the first copy where L is odd, in the second where it
-  // is even.
-  std::uint32_t const* const words = reinterpret_cast<std::uint32_t const*>(filter + (g & 1 ? 0 : layout.filter_copy)) +
-                                     8 * tiles - (g & 1) - 2 * (g / 2) + t;
-  int const first = max(shape.rows.low, first_row - (rows - 1)), last = min(shape.rows.high, first_row + slots - 1);
-  RowWindow<Element, tiles, pairs> window;
-#pragma unroll
-  for (int j = 1; j < slots; ++j) window.load(j, x, zeros, layout, first_row - first + j, rows);
-  for (int d0 = first; d0 <= last; d0 += slots) {
-#pragma unroll
-    for (int u = 0; u < slots; ++u) {
-      int const d = d0 + u;
-      if (d > last) break;
-      window.load((slots - u) % slots, x, zeros, layout, first_row - d, rows);
-      std::uint32_t const* const lag_row = words + (d - shape.rows.low) * (layout.filter_row / 2);
-      std::uint32_t taps[2 * tiles - 1][2][2];  // [output tile - input tile + tiles - 1][q][half of K]
-#pragma unroll
-      for (int delta = 0; delta < 2 * tiles - 1; ++delta)
-#pragma unroll
-        for (int q = 0; q < 2; ++q)
-#pragma unroll
-          for (int half = 0; half < 2; ++half) taps[delta][q][half] = lag_row[-8 * (delta - tiles + 1) - q + 4 * half];
-#pragma unroll
-      for (int pair = 0; pair < pairs; ++pair) {
-        auto const& upper = window.row[(2 * pair + slots - u) % slots];
-        auto const& lower = window.row[(2 * pair + 1 + slots - u) % slots];
-#pragma unroll
-        for (int out = 0; out < tiles; ++out)
-#pragma unroll
-          for (int q = 0; q < 2; ++q)
-#pragma unroll
-            for (int in = 0; in < tiles; ++in) {
-              auto const& b = taps[out - in + tiles - 1][q];
-              warp_mma<Element>(sums[pair][out][q], upper[2 * in], lower[2 * in], upper[2 * in + 1], lower[2 * in + 1],
-                                b[0], b[1]);
-            }
+        for (int u = 0; u < unroll; ++u)
+          if (int const row = start + u * row_step; row < rows) target[row * layout.row + column] = value[u];
       }
     }
   }
 }
 
+// Zeros to the rows above and below the images.
+template <typename Element, int tiles>
+__device__ __forceinline__ void block_stage_margins(Element* to, Shape const& shape, Layout const& layout) {
+  constexpr int per_row = 2 * tiles, per_image = (rows_above + rows_below) * per_row;
+  for (int i = threadIdx.x; i < images * per_image; i += threads) {
+    int const image = i / per_image, margin_row = i % per_image / per_row;
+    int const row = margin_row < rows_above ? margin_row : margin_row + shape.rows.extent;
+    *reinterpret_cast<uint4*>(to + image * layout.image + row * layout.row + i % per_row * 8) = uint4{};
+  }
+}
+
+// A filter to shared memory: row r holds the taps of row lag low + r by falling column lag, position e that of 16 tiles
+// - 1 - e. Rows beyond the last lag are zeros. A thread stays in its column.
+template <typename Element, int tiles>
+__device__ __forceinline__ void block_stage_filter(Element* to, Element const* k, std::int64_t row_stride,
+                                                   std::int64_t column_stride, Shape const& shape,
+                                                   Layout const& layout) {
+  constexpr int filter_row = 32 * tiles, row_step = threads / filter_row, unroll = 8;
+  LagAxis const& axis = shape.rows;
+  int const e = threadIdx.x % filter_row, first = threadIdx.x / filter_row, lags = shape.row_lags(),
+            rows = lags + spare_lags;
+  std::int64_t const m1 = shape.columns.tap(16 * tiles - 1 - e);
+  int const live_lags = m1 >= 0 ? lags : 0;
+  Element const* const column = k + m1 * column_stride;
+  Element const* at = column + (axis.centre + axis.sign * (axis.low + first)) * row_stride;
+  std::int64_t const step = axis.sign * row_step * row_stride;
+  for (int start = first; start < rows; start += unroll * row_step) {
+    Element value[unroll];
+    if (!axis.circular) {
+#pragma unroll
+      for (int u = 0; u < unroll; ++u, at += step) value[u] = start + u * row_step < live_lags ? *at : Element(0.f);
+    } else {
+#pragma unroll
+      for (int u = 0; u < unroll; ++u) {
+        int const r = start + u * row_step;
+        std::int64_t const m0 = r < live_lags ? axis.tap(axis.low + r) : -1;
+        value[u] = m0 >= 0 ? column[m0 * row_stride] : Element(0.f);
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < unroll; ++u) {
+      int const r = start + u * row_step;
+      if (r >= rows) continue;
+      to[r * filter_row + e] = value[u];
+      if (e + 1 < filter_row) to[layout.filter_copy + r * filter_row + e + 1] = value[u];
+    }
+  }
+}
+
+// Sums of output rows first_row .. first_row + 3: [row][tile of 16 columns]. Row n of the MMA's upper (q = 0) and lower
+// (q = 1) half stands for column 4 (n / 2) + 2 q + n % 2 of its tile: transposed, a lane then holds four neighbouring
+// columns.
+template <typename Element, int tiles>
+__device__ __forceinline__ void warp_toeplitz_product(float (&sums)[rows_per_warp][tiles][4], Element const* x,
+                                                      Element const* filter, Shape const& shape, Layout const& layout,
+                                                      int first_row) {
+  constexpr int row = 16 * tiles, filter_words = 16 * tiles;
+  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const first = max(shape.rows.low, first_row - (shape.rows.extent - 1));
+  int const last = min(shape.rows.high, first_row + rows_per_warp - 1);
+  if (first > last) return;
+  // Lane l points at row l % 8 of matrix l / 8: image l % 8, columns 8 (l / 8) and on, of the row that the first lag
+  // meets.
+  std::uint32_t input =
+      shared_address(x + lane % 8 * layout.image + lane / 8 % (2 * tiles) * 8 + (first_row - first) * row);
+  // The word that holds lags L, L - 1 with L = column - 2 t: in the first copy where L is odd, in the second where it
+  // is even.
+  std::uint32_t const* words = reinterpret_cast<std::uint32_t const*>(filter + (g & 1 ? 0 : layout.filter_copy)) +
+                               8 * tiles - (g & 1) - 2 * (g / 2) + t + (first - shape.rows.low) * filter_words;
+  std::uint32_t ring[rows_per_warp][2 * tiles];  // row first_row - d + j of x lies in slot (j - d + first) mod 4
+#pragma unroll
+  for (int j = 1; j < rows_per_warp; ++j) warp_load_matrices(ring[j], input + 2 * row * j);
+  for (int d = first; d <= last; d += rows_per_warp) {
+#pragma unroll
+    for (int u = 0; u < rows_per_warp; ++u) {  // past `last` every input row is a margin or every tap a zero
+      warp_load_matrices(ring[(rows_per_warp - u) % rows_per_warp], input - 2 * row * u);
+      std::uint32_t taps[2 * tiles - 1][4];  // [output tile - input tile + tiles - 1][q + 2 (half of K)]
+#pragma unroll
+      for (int delta = 0; delta < 2 * tiles - 1; ++delta)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          taps[delta][i] = words[u * filter_words - 8 * (delta - tiles + 1) - i % 2 + 4 * (i / 2)];
+#pragma unroll
+      for (int j = 0; j < rows_per_warp; ++j) {
+        auto const& in_row = ring[(j + rows_per_warp - u) % rows_per_warp];
+#pragma unroll
+        for (int out = 0; out < tiles; ++out)
+#pragma unroll
+          for (int in = 0; in < tiles; ++in) {
+            auto const& a = taps[out - in + tiles - 1];
+            warp_mma<Element>(sums[j][out], a[0], a[1], a[2], a[3], in_row[2 * in], in_row[2 * in + 1]);
+          }
+      }
+    }
+    input -= 2 * row * rows_per_warp;
+    words += rows_per_warp * filter_words;
+  }
+}
+
 // y[b + image, c, row, :] for the rows of a warp; `x` in shared memory serves the shortcut.
-template <typename Element, int tiles, int pairs>
-__device__ __forceinline__ void warp_store_rows(float const (&sums)[pairs][tiles][2][4], Element const* x,
+template <typename Element, int tiles>
+__device__ __forceinline__ void warp_store_rows(float (&sums)[rows_per_warp][tiles][4], Element const* x,
                                                 Tensor<Element*> const& y, Shortcut const& shortcut, Shape const& shape,
                                                 Layout const& layout, std::int64_t b, int count, std::int64_t c,
                                                 int first_row) {
-  int const lane = threadIdx.x % 32, image = lane / 4, t = lane % 4;
-  if (image >= count) return;
-  float const scale = shortcut.data ? thread_load<float>(shortcut.data, shortcut.dtype, c * shortcut.stride) : 0.f;
+  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  if (shortcut.data) {
+    float const scale = thread_load<float>(shortcut.data, shortcut.dtype, c * shortcut.stride);
 #pragma unroll
-  for (int pair = 0; pair < pairs; ++pair)
+    for (int j = 0; j < rows_per_warp; ++j)
 #pragma unroll
-    for (int lower = 0; lower < 2; ++lower) {
-      int const row = first_row + 2 * pair + lower;
-      if (row >= shape.rows.extent) continue;
-      Element* const to = y.data + (b + image) * y.batch + c * y.channel + row * y.row;
+      for (int tile = 0; tile < tiles; ++tile)
 #pragma unroll
-      for (int tile = 0; tile < tiles; ++tile) {
-        int const column = 16 * tile + 4 * t;
-        float value[4] = {sums[pair][tile][0][2 * lower], sums[pair][tile][0][2 * lower + 1],
-                          sums[pair][tile][1][2 * lower], sums[pair][tile][1][2 * lower + 1]};
-        if (shortcut.data)
+        for (int i = 0; i < 4; ++i)
+          sums[j][tile][i] += scale * widened(x[(2 * t + i % 2) * layout.image + (first_row + j) * layout.row +
+                                                16 * tile + 4 * (g / 2) + 2 * (i / 2) + g % 2]);
+  }
+  Element* to = y.data + (b + g) * y.batch + c * y.channel + first_row * y.row;
 #pragma unroll
-          for (int i = 0; i < 4; ++i)
-            value[i] += scale * widened(x[image * layout.image + row * layout.row + column + i]);
-        if (y.vectors) {
-          if (column < shape.columns.extent)
-            *reinterpret_cast<uint2*>(to + column) =
-                uint2{pack<Element>(value[0], value[1]), pack<Element>(value[2], value[3])};
-        } else {
+  for (int j = 0; j < rows_per_warp; ++j, to += y.row)
 #pragma unroll
-          for (int i = 0; i < 4; ++i)
-            if (column + i < shape.columns.extent) to[(column + i) * y.column] = rounded<Element>(value[i]);
-        }
+    for (int tile = 0; tile < tiles; ++tile) {
+      auto const& sum = sums[j][tile];
+      uint2 const value{warp_transpose(pack<Element>(sum[0], sum[1])), warp_transpose(pack<Element>(sum[2], sum[3]))};
+      int const column = 16 * tile + 4 * t;
+      if (g >= count || first_row + j >= shape.rows.extent || column >= shape.columns.extent) continue;
+      if (y.vectors) {
+        *reinterpret_cast<uint2*>(to + column) = value;
+      } else {
+        auto const* const elements = reinterpret_cast<Element const*>(&value);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          if (column + i < shape.columns.extent) to[(column + i) * y.column] = elements[i];
       }
     }
 }

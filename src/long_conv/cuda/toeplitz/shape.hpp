@@ -8,8 +8,9 @@
 
 namespace faltung::long_conv::cuda::toeplitz {
 
-inline constexpr int images = 8;  // of one filter, side by side in the 16 rows of an MMA (two grid rows each)
+inline constexpr int images = 8;  // of one filter: the 8 columns of an MMA
 inline constexpr int threads = 128;
+inline constexpr int rows_per_warp = 4;  // output rows whose sums a warp holds
 
 // An axis by lags: output minus input position, from -(extent - 1) to extent - 1. Circular axes repeat taps, so that
 // every pair of positions has its lag in that range.
@@ -45,32 +46,34 @@ struct Shape {
   __host__ __device__ int row_lags() const { return rows.high < rows.low ? 0 : rows.high - rows.low + 1; }
 };
 
+// The loop over lags runs in whole turns of a ring of rows_per_warp input rows, without a branch inside: the filter has
+// rows of zeros behind its last lag, and an image rows of zeros above and below.
+inline constexpr int spare_lags = rows_per_warp - 1;
+inline constexpr int rows_above = 2 * (rows_per_warp - 1), rows_below = rows_per_warp;
+
 // Element offsets in shared memory for `tiles` blocks of 16 columns. Images are 16 bytes further apart than their size,
 // which puts the eight images of a fragment into different banks; the second copy of the filter, shifted by one lag so
 // that a pair of lags of either parity is one aligned word, lies 16 banks from the first.
 struct Layout {
-  int row, image, operand;              // strides of x: row, image, whole
-  int filter_row, filter_copy, filter;  // strides of the filter: row, copy, whole
+  int row, image, operand;              // of x: strides of rows and images, the whole
+  int filter_row, filter_copy, filter;  // of the filter: strides of rows and copies, the whole
   __host__ __device__ Layout(Shape const& shape, int tiles) {
     row = 16 * tiles;
-    image = shape.rows.extent * row + 8;
+    image = (rows_above + shape.rows.extent + rows_below) * row + 8;
     operand = images * image;
     filter_row = 32 * tiles;
-    filter_copy = (shape.row_lags() * filter_row + 63) / 64 * 64 + 32;
+    filter_copy = ((shape.row_lags() + spare_lags) * filter_row + 63) / 64 * 64 + 32;
     filter = 2 * filter_copy;
   }
 };
 
-// The zero page is read for rows outside the grid.
-inline constexpr int zero_page = 8;
-
 __host__ __device__ inline std::size_t forward_bytes(Shape const& shape, int tiles) {
   Layout const layout(shape, tiles);
-  return 2 * (zero_page + layout.operand + layout.filter);
+  return 2 * (layout.operand + layout.filter);
 }
 __host__ __device__ inline std::size_t backward_bytes(Shape const& shape, int tiles) {
   Layout const layout(shape, tiles);
-  return 2 * (zero_page + 2 * layout.operand + layout.filter) + 4 * shape.row_lags() * layout.filter_row;
+  return 2 * (2 * layout.operand + layout.filter) + 4 * shape.row_lags() * layout.filter_row;
 }
 
 }  // namespace faltung::long_conv::cuda::toeplitz

@@ -29,9 +29,7 @@ Shape make_shape(Problem const& p) {
           p.sharing == FilterSharing::shared ? images : 1};
 }
 
-ToeplitzPolicy choose_policy(Problem const& p) {
-  return {.tiles = p.axes[2].extent <= 16 ? 1 : 2, .pairs = p.axes[1].extent <= 16 ? 2 : 4};
-}
+ToeplitzPolicy choose_policy(Problem const& p) { return {.tiles = p.axes[2].extent <= 16 ? 1 : 2}; }
 
 char const* reject(Problem const& p) {
   if (p.x_dtype != FALTUNG_BF16 && p.x_dtype != FALTUNG_F16) return "takes inputs of 16 bits";
@@ -52,11 +50,12 @@ char const* reject(Problem const& p) {
 
 std::string policy(Problem const& p) {
   auto const shape = make_shape(p);
-  auto const [tiles, pairs] = choose_policy(p);
+  auto const tiles = choose_policy(p).tiles;
   auto const bytes = p.direction == Direction::forward ? forward_bytes(shape, tiles) : backward_bytes(shape, tiles);
   return concatenate("mma.sync m16n8k16 of ", name_of(p.x_dtype), ", fp32 sums; ", shape.images_per_filter,
                      shape.images_per_filter == 1 ? " image" : " images", " a block, ", tiles, " x 16 columns, ",
-                     2 * pairs, " rows a warp, ", shape.row_lags(), " row lags, ", bytes, " bytes of shared memory");
+                     rows_per_warp, " rows a warp, ", shape.row_lags(), " row lags, ", bytes,
+                     " bytes of shared memory");
 }
 
 }  // namespace faltung::long_conv::cuda::toeplitz
