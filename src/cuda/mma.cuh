@@ -41,20 +41,19 @@ __device__ __forceinline__ std::uint32_t shared_address(void const* pointer) {
 // Volatile keeps these behind barriers; no memory clobber, so that loads of the next step may move before the products
 // of this one. Matrices of 8 rows of 16 bytes; lane l gives the address of row l % 8 of matrix l / 8, and gets columns
 // 2t, 2t + 1 of row g of each.
-__device__ __forceinline__ void warp_load_matrices(std::uint32_t (&to)[2], std::uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(row));
-}
-__device__ __forceinline__ void warp_load_matrices(std::uint32_t (&to)[4], std::uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(row));
+template <int count>
+__device__ __forceinline__ void warp_load_matrices(std::uint32_t* to, std::uint32_t row) {
+  static_assert(count == 2 || count == 4);
+  if constexpr (count == 2)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(row));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row));
 }
 
-// The same with each matrix transposed: the lane gets rows 2t, 2t + 1 of column g.
-__device__ __forceinline__ void warp_load_transposed(std::uint32_t (&to)[2], std::uint32_t row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(row));
-}
-__device__ __forceinline__ void warp_load_transposed(std::uint32_t (&to)[4], std::uint32_t row) {
+// Four matrices, each transposed: the lane gets rows 2t, 2t + 1 of column g.
+__device__ __forceinline__ void warp_load_transposed(std::uint32_t* to, std::uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(row));

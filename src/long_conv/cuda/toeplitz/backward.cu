@@ -24,13 +24,16 @@ void run(Problem const& p, BackwardArgs const& a) {
   auto const tiles = choose_policy(p).tiles;
   std::int64_t const samples = args.shape.images_per_filter == 1 ? p.batch : 1;
   constexpr std::int64_t most_columns = 1 << 30, most_rows = 65535;
-  faltung::cuda::LaunchShape const launch_shape{
-      .grid = dim3(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(samples, most_rows))),
-      .threads = threads,
-      .shared_bytes = backward_bytes(args.shape, tiles),
-      .stream = static_cast<cudaStream_t>(a.runtime.stream)};
-  visit_int<1, 2>(tiles, "tiles", [&]<int tile_count> {
-    faltung::cuda::launch<backward_kernel<Element, tile_count>>("cuda.toeplitz backward", launch_shape, args);
+  dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(samples, most_rows)));
+  auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
+  visit_int<1, 2, 4>(tiles, "tiles", [&]<int count> {
+    faltung::cuda::launch<backward_kernel<Element, count>>(
+        "cuda.toeplitz backward",
+        {.grid = grid,
+         .threads = threads<count>,
+         .shared_bytes = backward_bytes(args.shape, tiles, a.dx.data, a.dk.data),
+         .stream = stream},
+        args);
   });
 }
 
@@ -38,11 +41,20 @@ void run(Problem const& p, BackwardArgs const& a) {
 
 void backward(Problem const& p, BackwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
-  if (a.dx.data || a.dk.data) {
+  auto const run_part = [&](BackwardArgs const& part) {
     if (p.x_dtype == FALTUNG_BF16)
-      run<__nv_bfloat16>(p, a);
+      run<__nv_bfloat16>(p, part);
     else
-      run<__half>(p, a);
+      run<__half>(p, part);
+  };
+  if (a.dx.data && a.dk.data && !choose_policy(p).one_launch) {
+    auto part = a;
+    part.dk = {};
+    run_part(part);
+    part.dk = a.dk, part.dx = {};
+    run_part(part);
+  } else if (a.dx.data || a.dk.data) {
+    run_part(a);
   }
   if (a.dshortcut.data) shortcut_gradient(p, a, static_cast<cudaStream_t>(a.runtime.stream));
 }

@@ -7,26 +7,28 @@ namespace faltung::long_conv::cuda::toeplitz {
 
 // Row lags per warp and pass.
 template <int tiles>
-inline constexpr int gradient_lags = 4 / tiles;
+inline constexpr int gradient_lags = tiles == 1 ? 4 : 2;
 
 // Six blocks per multiprocessor hold 768 channels in one wave on 132 of them.
 template <int tiles>
-inline constexpr int backward_blocks = tiles == 1 ? 6 : 3;
+inline constexpr int backward_blocks = tiles == 1   ? 6
+                                       : tiles == 2 ? 3
+                                                    : 1;
 
 template <typename Element, int tiles>
-__global__ __launch_bounds__(threads, backward_blocks<tiles>) void backward_kernel(
+__global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backward_kernel(
     __grid_constant__ BackwardKernelArgs<Element> const p) {
   extern __shared__ __align__(16) unsigned char shared[];
-  constexpr int lags = gradient_lags<tiles>, warps = threads / 32;
+  constexpr int lags = gradient_lags<tiles>, warps = threads<tiles> / 32;
   Shape const& shape = p.shape;
   Shape const transposed = shape.transposed();
   Layout const layout(shape, tiles);
   Element* const dy_start = reinterpret_cast<Element*>(shared);
-  Element* const x_start = dy_start + layout.operand;
   Element* const dy = dy_start + rows_above * layout.row;
+  Element* const filter = dy_start + layout.operand;
+  Element* const x_start = filter + (p.dx.data ? layout.filter : 0);
   Element* const x = x_start + rows_above * layout.row;
-  Element* const filter = x_start + layout.operand;
-  float* const gradient = reinterpret_cast<float*>(filter + layout.filter);
+  float* const gradient = reinterpret_cast<float*>(x_start + layout.operand);
   block_stage_margins<Element, tiles>(dy_start, shape, layout);
   if (p.dk.data) block_stage_margins<Element, tiles>(x_start, shape, layout);
 
@@ -45,7 +47,7 @@ __global__ __launch_bounds__(threads, backward_blocks<tiles>) void backward_kern
         block_stage_images<Element, tiles>(dy, p.dy, shape, layout, b, count, c);
         if (p.dk.data) block_stage_images<Element, tiles>(x, p.x, shape, layout, b, count, c);
         thread_wait_for_copies();
-        __syncthreads();
+        __syncthreads<tiles>();
         for (int work = threadIdx.x / 32; work < row_groups + lag_groups; work += warps) {
           if (work < row_groups) {
             float sums[rows_per_warp][tiles][4] = {};
@@ -57,11 +59,11 @@ __global__ __launch_bounds__(threads, backward_blocks<tiles>) void backward_kern
                                                        shape.rows.low + (work - row_groups) * lags, first == 0);
           }
         }
-        __syncthreads();
+        __syncthreads<tiles>();
       }
       if (p.dk.data)
         block_store_filter_gradient(p.dk.data + sample * p.dk.batch + c * p.dk.channel, p.dk, gradient, shape, layout);
-      __syncthreads();
+      __syncthreads<tiles>();
     }
 }
 

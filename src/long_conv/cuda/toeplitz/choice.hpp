@@ -5,10 +5,13 @@
 namespace faltung::long_conv::cuda::toeplitz {
 
 struct ToeplitzPolicy {
-  int tiles;  // of 16 columns
+  int tiles;        // of 16 columns
+  bool one_launch;  // dx and dk together: dy is loaded once; where shared memory holds all of it
 };
 
 Shape make_shape(Problem const&);
+// Bytes of shared memory of the largest launch.
+std::size_t shared_bytes(Problem const&);
 ToeplitzPolicy choose_policy(Problem const&);
 
 }  // namespace faltung::long_conv::cuda::toeplitz

@@ -124,7 +124,7 @@ __device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<
     l += l < 0 ? columns.extent : 0;
     return l == 0 ? row[0] : row[l] + row[l - columns.extent];
   };
-  for (std::int64_t m0 = threadIdx.x / 32; m0 < rows.filter; m0 += threads / 32) {
+  for (std::int64_t m0 = threadIdx.x / 32; m0 < rows.filter; m0 += blockDim.x / 32) {
     std::int64_t d = m0 - rows.centre;
     if (rows.circular && d < 0) d += rows.extent;
     bool const meets = rows.circular || (d >= rows.low && d <= rows.high);

@@ -21,13 +21,13 @@ void run(Problem const& p, ForwardArgs const& a) {
   auto const tiles = choose_policy(p).tiles;
   std::int64_t const groups = (p.batch + args.shape.images_per_filter - 1) / args.shape.images_per_filter;
   constexpr std::int64_t most_columns = 1 << 30, most_rows = 65535;
-  faltung::cuda::LaunchShape const launch_shape{
-      .grid = dim3(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows))),
-      .threads = threads,
-      .shared_bytes = forward_bytes(args.shape, tiles),
-      .stream = static_cast<cudaStream_t>(a.runtime.stream)};
-  visit_int<1, 2>(tiles, "tiles", [&]<int tile_count> {
-    faltung::cuda::launch<forward_kernel<Element, tile_count>>("cuda.toeplitz forward", launch_shape, args);
+  dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows)));
+  auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
+  visit_int<1, 2, 4>(tiles, "tiles", [&]<int count> {
+    faltung::cuda::launch<forward_kernel<Element, count>>(
+        "cuda.toeplitz forward",
+        {.grid = grid, .threads = threads<count>, .shared_bytes = forward_bytes(args.shape, tiles), .stream = stream},
+        args);
   });
 }
 

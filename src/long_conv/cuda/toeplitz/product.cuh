@@ -18,7 +18,7 @@ template <typename Element, int tiles>
 __device__ __forceinline__ void block_stage_images(Element* to, Tensor<Element const*> const& x, Shape const& shape,
                                                    Layout const& layout, std::int64_t b, int count, std::int64_t c) {
   int const lane = threadIdx.x % 32, rows = shape.rows.extent, columns = shape.columns.extent;
-  for (int image = threadIdx.x / 32; image < images; image += threads / 32) {
+  for (int image = threadIdx.x / 32; image < images; image += threads<tiles> / 32) {
     Element const* const from = x.data + (b + image) * x.batch + c * x.channel;
     Element* const target = to + image * layout.image;
     if (x.vectors) {
@@ -33,20 +33,20 @@ __device__ __forceinline__ void block_stage_images(Element* to, Tensor<Element c
           *reinterpret_cast<uint4*>(target + row * layout.row + column) = uint4{};
       }
     } else {
-      constexpr int row_length = 16 * tiles, row_step = 32 / row_length, unroll = 8;
-      int const column = lane % row_length;
-      bool const present = image < count && column < columns;
-      Element const* const source = from + column * x.column;
-      for (int start = lane / row_length; start < rows; start += unroll * row_step) {
-        Element value[unroll];
+      constexpr int row_length = 16 * tiles, row_step = row_length < 32 ? 32 / row_length : 1, unroll = 8;
 #pragma unroll
-        for (int u = 0; u < unroll; ++u) {
-          int const row = start + u * row_step;
-          value[u] = present && row < rows ? source[row * x.row] : Element(0.f);
+      for (int column = lane % row_length; column < row_length; column += 32) {
+        bool const present = image < count && column < columns;
+        Element const* at = from + column * x.column + lane / row_length * x.row;
+        for (int start = lane / row_length; start < rows; start += unroll * row_step) {
+          Element value[unroll];
+#pragma unroll
+          for (int u = 0; u < unroll; ++u, at += row_step * x.row)
+            value[u] = present && start + u * row_step < rows ? *at : Element(0.f);
+#pragma unroll
+          for (int u = 0; u < unroll; ++u)
+            if (int const row = start + u * row_step; row < rows) target[row * layout.row + column] = value[u];
         }
-#pragma unroll
-        for (int u = 0; u < unroll; ++u)
-          if (int const row = start + u * row_step; row < rows) target[row * layout.row + column] = value[u];
       }
     }
   }
@@ -56,7 +56,7 @@ __device__ __forceinline__ void block_stage_images(Element* to, Tensor<Element c
 template <typename Element, int tiles>
 __device__ __forceinline__ void block_stage_margins(Element* to, Shape const& shape, Layout const& layout) {
   constexpr int per_row = 2 * tiles, per_image = (rows_above + rows_below) * per_row;
-  for (int i = threadIdx.x; i < images * per_image; i += threads) {
+  for (int i = threadIdx.x; i < images * per_image; i += threads<tiles>) {
     int const image = i / per_image, margin_row = i % per_image / per_row;
     int const row = margin_row < rows_above ? margin_row : margin_row + shape.rows.extent;
     *reinterpret_cast<uint4*>(to + image * layout.image + row * layout.row + i % per_row * 8) = uint4{};
@@ -69,7 +69,7 @@ template <typename Element, int tiles>
 __device__ __forceinline__ void block_stage_filter(Element* to, Element const* k, std::int64_t row_stride,
                                                    std::int64_t column_stride, Shape const& shape,
                                                    Layout const& layout) {
-  constexpr int filter_row = 32 * tiles, row_step = threads / filter_row, unroll = 8;
+  constexpr int filter_row = 32 * tiles, row_step = threads<tiles> / filter_row, unroll = 8;
   LagAxis const& axis = shape.rows;
   int const e = threadIdx.x % filter_row, first = threadIdx.x / filter_row, lags = shape.row_lags(),
             rows = lags + spare_lags;
@@ -101,6 +101,16 @@ __device__ __forceinline__ void block_stage_filter(Element* to, Element const* k
   }
 }
 
+// Blocks of 8 columns of a row of the eight images.
+template <int blocks>
+__device__ __forceinline__ void warp_load_row(std::uint32_t (&to)[blocks], std::uint32_t row) {
+  if constexpr (blocks == 2)
+    warp_load_matrices<2>(to, row);
+  else
+#pragma unroll
+    for (int i = 0; i < blocks; i += 4) warp_load_matrices<4>(to + i, row + 16 * i);
+}
+
 // Sums of output rows first_row .. first_row + 3: [row][tile of 16 columns]. Row n of the MMA's upper (q = 0) and lower
 // (q = 1) half stands for column 4 (n / 2) + 2 q + n % 2 of its tile: transposed, a lane then holds four neighbouring
 // columns.
@@ -123,11 +133,11 @@ __device__ __forceinline__ void warp_toeplitz_product(float (&sums)[rows_per_war
                                8 * tiles - (g & 1) - 2 * (g / 2) + t + (first - shape.rows.low) * filter_words;
   std::uint32_t ring[rows_per_warp][2 * tiles];  // row first_row - d + j of x lies in slot (j - d + first) mod 4
 #pragma unroll
-  for (int j = 1; j < rows_per_warp; ++j) warp_load_matrices(ring[j], input + 2 * row * j);
+  for (int j = 1; j < rows_per_warp; ++j) warp_load_row(ring[j], input + 2 * row * j);
   for (int d = first; d <= last; d += rows_per_warp) {
 #pragma unroll
     for (int u = 0; u < rows_per_warp; ++u) {  // past `last` every input row is a margin or every tap a zero
-      warp_load_matrices(ring[(rows_per_warp - u) % rows_per_warp], input - 2 * row * u);
+      warp_load_row(ring[(rows_per_warp - u) % rows_per_warp], input - 2 * row * u);
       std::uint32_t taps[2 * tiles - 1][4];  // [output tile - input tile + tiles - 1][q + 2 (half of K)]
 #pragma unroll
       for (int delta = 0; delta < 2 * tiles - 1; ++delta)

@@ -9,7 +9,9 @@
 namespace faltung::long_conv::cuda::toeplitz {
 
 inline constexpr int images = 8;  // of one filter: the 8 columns of an MMA
-inline constexpr int threads = 128;
+// Per block: 64 columns leave room for one block on a multiprocessor.
+template <int tiles>
+inline constexpr int threads = tiles == 4 ? 256 : 128;
 inline constexpr int rows_per_warp = 4;  // output rows whose sums a warp holds
 
 // An axis by lags: output minus input position, from -(extent - 1) to extent - 1. Circular axes repeat taps, so that
@@ -71,9 +73,11 @@ __host__ __device__ inline std::size_t forward_bytes(Shape const& shape, int til
   Layout const layout(shape, tiles);
   return 2 * (layout.operand + layout.filter);
 }
-__host__ __device__ inline std::size_t backward_bytes(Shape const& shape, int tiles) {
+// What a backward asks for decides what lies beside dy: the filter for dx, x and the sums by lags for dk.
+__host__ __device__ inline std::size_t backward_bytes(Shape const& shape, int tiles, bool dx, bool dk) {
   Layout const layout(shape, tiles);
-  return 2 * (2 * layout.operand + layout.filter) + 4 * shape.row_lags() * layout.filter_row;
+  std::size_t const for_dx = 2 * layout.filter, for_dk = 2 * layout.operand + 4 * shape.row_lags() * layout.filter_row;
+  return 2 * layout.operand + (dx ? for_dx : 0) + (dk ? for_dk : 0);
 }
 
 }  // namespace faltung::long_conv::cuda::toeplitz
