@@ -37,23 +37,27 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-// Shared memory that one block may ask for on the current device; the smallest of the supported devices where there is
-// none, so that a choice can be explained without a GPU.
-inline int shared_memory_budget() {
-  constexpr int smallest = 99 * 1024, known_devices = 64;
+// An attribute of the current device, asked for once per device; `without` where there is no device, so that a choice
+// can be explained on a machine without a GPU.
+template <cudaDeviceAttr attribute>
+int device_attribute(int without) {
+  constexpr int known_devices = 64;
   static std::atomic<int> cached[known_devices];
-  int device = 0, bytes = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) {
-    cudaGetLastError();
-    return smallest;
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) == cudaSuccess) {
+    if (device < known_devices && (value = cached[device].load(std::memory_order_relaxed))) return value;
+    if (cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess) {
+      if (device < known_devices) cached[device].store(value, std::memory_order_relaxed);
+      return value;
+    }
   }
-  if (device < known_devices && (bytes = cached[device].load(std::memory_order_relaxed))) return bytes;
-  if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) {
-    cudaGetLastError();
-    return smallest;
-  }
-  if (device < known_devices) cached[device].store(bytes, std::memory_order_relaxed);
-  return bytes;
+  cudaGetLastError();
+  return without;
 }
+
+// Bytes of shared memory that one block may ask for; without a device those of the smallest supported ones.
+inline int shared_memory_budget() { return device_attribute<cudaDevAttrMaxSharedMemoryPerBlockOptin>(99 * 1024); }
+
+inline int multiprocessors() { return device_attribute<cudaDevAttrMultiProcessorCount>(1); }
 
 }  // namespace faltung::cuda

@@ -1,6 +1,7 @@
 // The CUDA list of long_conv, best first.
 #include "long_conv/cuda/direct/direct.hpp"
 #include "long_conv/cuda/reduction.hpp"
+#include "long_conv/cuda/spectral/spectral.hpp"
 #include "long_conv/cuda/toeplitz/toeplitz.hpp"
 #include "long_conv/implementation.hpp"
 
@@ -10,6 +11,8 @@ namespace {
 std::size_t no_workspace(Problem const&) { return 0; }
 
 constexpr Implementation list[] = {
+    {"cuda.spectral", Selection::automatic, spectral::reject, spectral::policy, no_workspace, spectral::forward,
+     spectral::backward},
     {"cuda.toeplitz", Selection::automatic, toeplitz::reject, toeplitz::policy, no_workspace, toeplitz::forward,
      toeplitz::backward},
     {"cuda.direct", Selection::automatic, direct::reject, direct::policy, no_workspace, direct::forward,
