@@ -36,6 +36,11 @@ struct CosineTable {
     if (wave == Wave::sine) return pair(__hneg(first), __hneg(second));
     return pair(lag == 0 ? __float2half(0.5f) : first, second);
   }
+  // Of two neighbouring slots.
+  __device__ __forceinline__ std::uint32_t lag_slots(Wave wave, int slot, int lag) const {
+    __half const first = at(wave, slot, 2 * lag), second = at(wave, slot + 1, 2 * lag);
+    return wave == Wave::sine ? pair(__hneg(first), __hneg(second)) : pair(first, second);
+  }
   __device__ __forceinline__ static std::uint32_t pair(__half low, __half high) {
     return std::uint32_t(__half_as_ushort(low)) | std::uint32_t(__half_as_ushort(high)) << 16;
   }
@@ -43,43 +48,61 @@ struct CosineTable {
 
 // `scratch` holds 8N halves. Ends with a barrier.
 template <int N>
-__device__ __forceinline__ void block_make_constants(Constants<N>& constants, void* scratch) {
-  using P = Plan<N>;
+__device__ __forceinline__ CosineTable<N> block_make_cosines(void* scratch) {
   auto* const values = static_cast<__half*>(scratch);
   for (int i = threadIdx.x; i < 8 * N; i += blockDim.x) values[i] = __float2half(cospif(float(i) / (4 * N)));
   __syncthreads();
-  CosineTable<N> const table{values};
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  constexpr int columns_per_lane = N / 8, lags_per_lane = N / 4;
-  for (int i = warp; i < 2 * P::slot_tiles * P::input_steps; i += warps) {
-    int const step = i % P::input_steps, tile = i / P::input_steps % P::slot_tiles,
-              part = i / (P::input_steps * P::slot_tiles);
-    int const slot = 16 * tile + g, column = columns_per_lane * t + 4 * step;
-    auto const wave = part ? Wave::sine : Wave::cosine;
-    constants.input[part][tile][step][lane] =
-        uint4{table.columns(wave, slot, column), table.columns(wave, slot + 8, column),
-              table.columns(wave, slot, column + 2), table.columns(wave, slot + 8, column + 2)};
+  return {values};
+}
+
+// make(part, outer, inner) -> a lane's fragment, for all [2][outers][inners] of them.
+template <int outers, int inners, typename Make>
+__device__ __forceinline__ void block_make_fragments(uint4 (&to)[2][outers][inners][32], Make const& make) {
+  for (int i = threadIdx.x / 32; i < 2 * outers * inners; i += blockDim.x / 32) {
+    int const inner = i % inners, outer = i / inners % outers, part = i / (inners * outers);
+    to[part][outer][inner][threadIdx.x % 32] = make(part ? Wave::sine : Wave::cosine, outer, inner);
   }
-  for (int i = warp; i < 2 * P::slot_tiles * P::filter_steps; i += warps) {
-    int const step = i % P::filter_steps, tile = i / P::filter_steps % P::slot_tiles,
-              part = i / (P::filter_steps * P::slot_tiles);
-    int const slot = 16 * tile + g, lag = lags_per_lane * t + 4 * step;
-    auto const wave = part ? Wave::sine : Wave::cosine;
-    constants.filter[part][tile][step][lane] =
-        uint4{table.lags(wave, slot, lag), table.lags(wave, slot + 8, lag), table.lags(wave, slot, lag + 2),
-              table.lags(wave, slot + 8, lag + 2)};
-  }
-  for (int i = warp; i < 2 * (N / 16) * (N / 32); i += warps) {
-    int const tiles = i % (N / 32), step = i / (N / 32) % (N / 16), part = i / ((N / 32) * (N / 16));
-    int const slot = 16 * step + 2 * t;
-    // Column g of MMA tile n is column (N/8) (g / 2) + 2 n + g % 2 of the half grid.
-    int const column = columns_per_lane * (g / 2) + 4 * tiles + g % 2;
-    auto const wave = part ? Wave::sine : Wave::cosine;
-    constants.output[part][step][tiles][lane] =
-        uint4{table.slots(wave, slot, column), table.slots(wave, slot + 8, column), table.slots(wave, slot, column + 2),
-              table.slots(wave, slot + 8, column + 2)};
-  }
-  __syncthreads();
+}
+
+template <int N>
+__device__ __forceinline__ void block_make_input_constants(InputConstants<N>& to, CosineTable<N> table) {
+  int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  block_make_fragments(to, [&](Wave wave, int tile, int step) {
+    int const slot = 16 * tile + g, column = N / 8 * t + 4 * step;
+    return uint4{table.columns(wave, slot, column), table.columns(wave, slot + 8, column),
+                 table.columns(wave, slot, column + 2), table.columns(wave, slot + 8, column + 2)};
+  });
+}
+
+template <int N>
+__device__ __forceinline__ void block_make_filter_constants(FilterConstants<N>& to, CosineTable<N> table) {
+  int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  block_make_fragments(to, [&](Wave wave, int tile, int step) {
+    int const slot = 16 * tile + g, lag = N / 4 * t + 4 * step;
+    return uint4{table.lags(wave, slot, lag), table.lags(wave, slot + 8, lag), table.lags(wave, slot, lag + 2),
+                 table.lags(wave, slot + 8, lag + 2)};
+  });
+}
+
+// Column g of MMA tile n is column (N/8) (g / 2) + 2 n + g % 2 of the half grid.
+template <int N>
+__device__ __forceinline__ void block_make_output_constants(OutputConstants<N>& to, CosineTable<N> table) {
+  int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  block_make_fragments(to, [&](Wave wave, int step, int tiles) {
+    int const slot = 16 * step + 2 * t, column = N / 8 * (g / 2) + 4 * tiles + g % 2;
+    return uint4{table.slots(wave, slot, column), table.slots(wave, slot + 8, column),
+                 table.slots(wave, slot, column + 2), table.slots(wave, slot + 8, column + 2)};
+  });
+}
+
+template <int N>
+__device__ __forceinline__ void block_make_lag_constants(LagConstants<N>& to, CosineTable<N> table) {
+  int const g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  block_make_fragments(to, [&](Wave wave, int step, int tiles) {
+    int const slot = 16 * step + 2 * t, lag = 16 * tiles + g;
+    return uint4{table.lag_slots(wave, slot, lag), table.lag_slots(wave, slot + 8, lag),
+                 table.lag_slots(wave, slot, lag + 8), table.lag_slots(wave, slot + 8, lag + 8)};
+  });
 }
 
 }  // namespace faltung::long_conv::cuda::spectral

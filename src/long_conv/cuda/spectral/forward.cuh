@@ -26,11 +26,14 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
   auto const transform_filter = [&] {
     std::uint32_t most = lane < P::warps ? shared.filter_maxima[lane] : 0;
     int const exponent = normalising_exponent(warp_max(most));
-    warp_transform_filter<N>(shared.filter_spectrum, shared.filter, shared.constants, exponent);
+    warp_transform_filter<N>(shared.filter_spectrum, shared.filter, shared.filter_constants, exponent);
     return exponent;
   };
 
-  block_make_constants<N>(shared.constants, shared.spectrum);
+  auto const cosines = block_make_cosines<N>(shared.spectrum);
+  block_make_input_constants<N>(shared.input_constants, cosines);
+  block_make_filter_constants<N>(shared.filter_constants, cosines);
+  block_make_output_constants<N>(shared.output_constants, cosines);
   std::int64_t item = blockIdx.x;
   if (item >= items) return;
   stage_filter(item);
@@ -55,7 +58,7 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
 #pragma unroll 1
     for (int tile = 0; tile < P::slot_tiles; ++tile) {
       Tile re[4] = {}, im[4] = {};
-      warp_transform_rows<N>(re, im, rows, shared.constants, tile);
+      warp_transform_rows<N>(re, im, rows, shared.input_constants, tile);
       warp_store_spectrum<N>(shared.spectrum, re, im, tile, image, first_row);
     }
     if (more) stage_filter(item + gridDim.x);
@@ -68,7 +71,7 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
 
     {
       HalfGrid<N> sums = {};
-      warp_invert_rows<N>(sums, shared.spectrum, shared.constants, image, first_row);
+      warp_invert_rows<N>(sums, shared.spectrum, shared.output_constants, image, first_row);
       constexpr int log2_N = N == 64 ? 6 : 5;
       if (present)
         warp_store_grid<N>(sums, p, b, c, first_row, -image_exponent - filter_exponent - filter_headroom - log2_N);

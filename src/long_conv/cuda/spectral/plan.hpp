@@ -24,21 +24,55 @@ struct Plan {
   static constexpr int slot_stride = 8 * N + (N == 32 ? 16 : 0), filter_stride = 2 * N + 8;
 };
 
-// Fragments of the DFT matrices, in the order in which lanes read them.
+// Fragments of the DFT matrices, in the order in which lanes read them: cosines, then sines.
 template <int N>
-struct Constants {
-  uint4 input[2][Plan<N>::slot_tiles][Plan<N>::input_steps][32];    // A: cos and sin [slot][folded column]
-  uint4 filter[2][Plan<N>::slot_tiles][Plan<N>::filter_steps][32];  // A: cos and -sin [slot][folded column lag]
-  uint4 output[2][N / 16][N / 32][32];  // B: cos and sin [slot][folded column], two tiles of 8
-};
+using InputConstants = uint4[2][Plan<N>::slot_tiles][Plan<N>::input_steps][32];  // A [slot][folded column]
+template <int N>
+using FilterConstants = uint4[2][Plan<N>::slot_tiles][Plan<N>::filter_steps][32];  // A [slot][folded column lag], -sin
+template <int N>
+using OutputConstants = uint4[2][N / 16][N / 32][32];  // B [slot][folded column], two tiles of 8 columns
+template <int N>
+using LagConstants = uint4[2][N / 16][N / 16][32];  // B [slot][folded column lag], two tiles of 8 lags, -sin
 
 template <int N>
 struct alignas(128) Shared {
   std::uint32_t spectrum[N * Plan<N>::slot_stride];
   std::uint32_t filter_spectrum[N * Plan<N>::filter_stride];
   std::uint32_t filter[(2 * N - 1) * N];  // [row lag][column lags 0 .. N-1, then 0 .. -(N-1)], 16-bit
-  Constants<N> constants;
+  InputConstants<N> input_constants;
+  FilterConstants<N> filter_constants;
+  OutputConstants<N> output_constants;
   std::uint32_t image_maxima[Plan<N>::warps], filter_maxima[Plan<N>::warps];
+};
+
+// The gradient of the filter works on 32 slots at a time.
+inline constexpr int gradient_slots = 32;
+
+template <int N>
+struct GradientPlan {
+  static constexpr int blocks = N == 64 ? 1 : 2;
+  static constexpr int slot_stride = 8 * N + 8;  // words of re and im: 8 images x N rows
+  static constexpr int sum_stride = 2 * N + 8;   // of lags: words of re and im, or floats of the result
+};
+
+template <int N>
+struct alignas(128) GradientShared {
+  union {
+    std::uint32_t spectra[2][gradient_slots * GradientPlan<N>::slot_stride];  // of x and of dy
+    float result[2 * N * GradientPlan<N>::sum_stride];                        // [row lag + N][column lag + N]
+  };
+  std::uint32_t sums[N * GradientPlan<N>::sum_stride];  // [slot][row lag + N]
+  InputConstants<N> input_constants;
+  LagConstants<N> lag_constants;
+  std::uint32_t maxima[2][Plan<N>::warps];
+};
+
+// dk of at most eight images.
+template <typename Element>
+struct GradientKernelArgs {
+  Shape shape;
+  Tensor<Element const*> dy, x;
+  Tensor<Element*> dk;
 };
 
 template <typename Element>

@@ -83,7 +83,7 @@ struct HalfGrid {
 
 template <int N>
 __device__ __forceinline__ void warp_invert_rows(HalfGrid<N>& sums, std::uint32_t const* spectrum,
-                                                 Constants<N> const& constants, int image, int first_row) {
+                                                 OutputConstants<N> const& constants, int image, int first_row) {
   int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int step = 0; step < N / 16; ++step) {
@@ -101,7 +101,7 @@ __device__ __forceinline__ void warp_invert_rows(HalfGrid<N>& sums, std::uint32_
     for (int n = 0; n < N / 16; n += 2)
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        uint4 const b = constants.output[part][step][n / 2][lane];
+        uint4 const b = constants[part][step][n / 2][lane];
 #pragma unroll
         for (int m = 0; m < 2; ++m) {
           auto& tiles = part ? sums.sines[m] : sums.cosines[m];

@@ -1,4 +1,5 @@
-// Which problems the spectral kernels take. The gradient of the filter is a Toeplitz product so far.
+// Which problems the spectral kernels take. The gradient of a filter that more than eight samples share, or of filters
+// per sample, is a direct product.
 #include "long_conv/cuda/spectral/spectral.hpp"
 
 #include <algorithm>
@@ -13,6 +14,15 @@
 namespace faltung::long_conv::cuda::spectral {
 
 int padded_extent(Problem const& p) { return std::max(p.axes[1].extent, p.axes[2].extent) <= 32 ? 32 : 64; }
+
+namespace {
+
+bool gradient_is_transformed(Problem const& p) {
+  return p.sharing == FilterSharing::shared && p.batch <= 8 &&
+         gradient_shared_bytes(padded_extent(p)) <= std::size_t(faltung::cuda::shared_memory_budget());
+}
+
+}  // namespace
 
 char const* reject(Problem const& p) {
   if (p.x_dtype != FALTUNG_BF16) return "takes bfloat16: its fp16 operands cost too much of the precision of others";
@@ -31,7 +41,7 @@ char const* reject(Problem const& p) {
     return "direct products are faster for few row lags";
   if (shared_bytes(padded_extent(p)) > std::size_t(faltung::cuda::shared_memory_budget()))
     return "the spectra of eight images and their filter exceed the device's shared memory";
-  if (p.direction == Direction::backward) return toeplitz::reject(p);
+  if (p.direction == Direction::backward && !gradient_is_transformed(p)) return toeplitz::reject(p);
   return nullptr;
 }
 
@@ -42,7 +52,10 @@ std::string policy(Problem const& p) {
                   " points over columns, Toeplitz products over rows, fp16 operands under powers of two per "
                   "image and per filter, fp32 sums; persistent blocks of 8 images, ",
                   shared_bytes(n), " bytes of shared memory");
-  if (p.direction == Direction::backward) text += "; dk direct: " + toeplitz::policy(p);
+  if (p.direction == Direction::backward)
+    text += gradient_is_transformed(p)
+                ? concatenate("; dk likewise, 32 frequencies at a time, ", gradient_shared_bytes(n), " bytes")
+                : "; dk direct: " + toeplitz::policy(p);
   return text;
 }
 
@@ -57,6 +70,10 @@ void backward(Problem const& p, BackwardArgs const& a) {
     multiply(p, Product::transposed, a.dy, a.k, a.shortcut, a.dx, static_cast<cudaStream_t>(a.runtime.stream));
   auto rest = a;
   rest.dx = {};
+  if (a.dk.data && gradient_is_transformed(p)) {
+    filter_gradient(p, a, static_cast<cudaStream_t>(a.runtime.stream));
+    rest.dk = {};
+  }
   if (rest.dk.data || rest.dshortcut.data) toeplitz::backward(p, rest);
 }
 

@@ -97,11 +97,11 @@ __device__ __forceinline__ void thread_fold(Rows<N>& rows, float scale) {
 // Re and im of the tile's slots for the warp's 32 rows: columns of the MMA are rows of the grid.
 template <int N>
 __device__ __forceinline__ void warp_transform_rows(Tile (&re)[4], Tile (&im)[4], Rows<N> const& rows,
-                                                    Constants<N> const& constants, int tile) {
+                                                    InputConstants<N> const& constants, int tile) {
   int const lane = threadIdx.x % 32;
 #pragma unroll
   for (int step = 0; step < Plan<N>::input_steps; ++step) {
-    uint4 const cosines = constants.input[0][tile][step][lane], sines = constants.input[1][tile][step][lane];
+    uint4 const cosines = constants[0][tile][step][lane], sines = constants[1][tile][step][lane];
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
       warp_mma<__half>(re[n], cosines.x, cosines.y, cosines.z, cosines.w, rows.near[n][2 * step],
@@ -171,7 +171,7 @@ inline constexpr int filter_headroom = -7;
 // The spectrum of 8 row lags per warp, [slot][row lag] words of re and im.
 template <int N>
 __device__ __forceinline__ void warp_transform_filter(std::uint32_t* spectrum, std::uint32_t const* filter,
-                                                      Constants<N> const& constants, int exponent) {
+                                                      FilterConstants<N> const& constants, int exponent) {
   using P = Plan<N>;
   constexpr int words = N / 8;  // of a lane: N / 4 column lags
   int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, row = threadIdx.x / 32 * 8 + g;
@@ -199,7 +199,7 @@ __device__ __forceinline__ void warp_transform_filter(std::uint32_t* spectrum, s
     Tile re = {}, im = {};
 #pragma unroll
     for (int step = 0; step < P::filter_steps; ++step) {
-      uint4 const cosines = constants.filter[0][tile][step][lane], sines = constants.filter[1][tile][step][lane];
+      uint4 const cosines = constants[0][tile][step][lane], sines = constants[1][tile][step][lane];
       warp_mma<__half>(re, cosines.x, cosines.y, cosines.z, cosines.w, even[2 * step], even[2 * step + 1]);
       warp_mma<__half>(im, sines.x, sines.y, sines.z, sines.w, odd[2 * step], odd[2 * step + 1]);
     }

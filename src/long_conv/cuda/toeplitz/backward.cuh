@@ -2,6 +2,7 @@
 // order of the batch.
 #pragma once
 #include "long_conv/cuda/toeplitz/filter_gradient.cuh"
+#include "long_conv/cuda/toeplitz/store_gradient.cuh"
 
 namespace faltung::long_conv::cuda::toeplitz {
 
@@ -62,7 +63,8 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
         __syncthreads<tiles>();
       }
       if (p.dk.data)
-        block_store_filter_gradient(p.dk.data + sample * p.dk.batch + c * p.dk.channel, p.dk, gradient, shape, layout);
+        block_store_filter_gradient(p.dk.data + sample * p.dk.batch + c * p.dk.channel, p.dk,
+                                    gradient + layout.filter_row / 2, layout.filter_row, shape);
       __syncthreads<tiles>();
     }
 }

@@ -112,29 +112,4 @@ __device__ __forceinline__ void warp_filter_gradient(float* gradient, Element co
   }
 }
 
-// dk[c] from the sums by lags; taps without a lag are zeros. A circular axis has two lags per tap.
-template <typename Element>
-__device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<Element*> const& strides,
-                                                            float const* gradient, Shape const& shape,
-                                                            Layout const& layout) {
-  LagAxis const &rows = shape.rows, &columns = shape.columns;
-  auto const sum_of_row = [&](std::int64_t d, std::int64_t l) {
-    float const* const row = gradient + (d - rows.low) * layout.filter_row + layout.filter_row / 2;
-    if (!columns.circular) return l >= columns.low && l <= columns.high ? row[l] : 0.f;
-    l += l < 0 ? columns.extent : 0;
-    return l == 0 ? row[0] : row[l] + row[l - columns.extent];
-  };
-  for (std::int64_t m0 = threadIdx.x / 32; m0 < rows.filter; m0 += blockDim.x / 32) {
-    std::int64_t d = m0 - rows.centre;
-    if (rows.circular && d < 0) d += rows.extent;
-    bool const meets = rows.circular || (d >= rows.low && d <= rows.high);
-    for (std::int64_t m1 = threadIdx.x % 32; m1 < columns.filter; m1 += 32) {
-      std::int64_t const l = m1 - columns.centre;
-      float value = meets ? sum_of_row(d, l) : 0.f;
-      if (rows.circular && d) value += sum_of_row(d - rows.extent, l);
-      dk[m0 * strides.row + m1 * strides.column] = rounded<Element>(value);
-    }
-  }
-}
-
 }  // namespace faltung::long_conv::cuda::toeplitz
