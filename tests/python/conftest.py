@@ -11,7 +11,8 @@ import torch
 def one_thread_and_poison():
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)  # with which torch fills what torch.empty returns
+    # With these torch fills what torch.empty returns. (torch.use_deterministic_algorithms would import Inductor for 5 seconds.)
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
     assert math.isnan(torch.empty_strided((2,), (1,))[0])
     yield
-    torch.use_deterministic_algorithms(False)
+    torch._C._set_deterministic_algorithms(False)

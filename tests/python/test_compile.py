@@ -8,7 +8,7 @@ from torch import nn
 
 @pytest.fixture(autouse=True)
 def as_users_have_it():
-    torch.use_deterministic_algorithms(False)
+    torch._C._set_deterministic_algorithms(False)
     torch._dynamo.reset()
 
 

@@ -1,4 +1,4 @@
-"""long_conv forward and backward against float64: the grid of tests/cases, layouts, strides, dtypes, and what the public reports list."""
+"""long_conv forward and backward against float64: the grid of tests/cases, layouts, strides, dtypes, centres, errors."""
 
 import ctypes
 import itertools
@@ -10,36 +10,7 @@ import torch
 from faltung import _c_api, _library
 from faltung._long_conv_gradients import differentiable_backward
 from long_conv_cases import ARRANGEMENTS, Geometry, dtype_pairs, geometries, make
-
-forward = torch.ops.faltung.long_conv_detached.default
-backward = torch.ops.faltung.long_conv_backward_detached.default
-
-
-def code(boundaries):
-    return sum(_c_api.BOUNDARIES[name] << (2 * axis) for axis, name in enumerate(boundaries))
-
-
-def is_transformed(direction, x, k, s, geometry, channels_last):
-    views = (None if t is None else _c_api.view_of(t.resolve_neg(), "t") for t in (x, k, s))
-    options = _c_api.long_conv_options(code(geometry.boundaries), channels_last, geometry.centres)
-    return "transformed" in faltung.Explanation(_c_api.long_conv_explain(direction, *views, options)).chosen
-
-
-def check(geometry, x_dtype, k_dtype, channels_last=False, **variation):
-    x, k, s, dy, options = make(geometry, x_dtype, k_dtype, channels_last=channels_last, **variation)
-    arguments = s, code(geometry.boundaries), channels_last, geometry.centres
-    options["centre"] = geometry.centres
-
-    def close(what, direction, got, expected, like):
-        assert got.dtype == like.dtype and got.shape == like.shape and got.stride() == torch.empty_like(like).stride(), what
-        limit = reference.bound(expected, x_dtype, geometry.extents, is_transformed(direction, x, k, s, geometry, channels_last), like.dtype)
-        error = reference.relative_error(got, expected)
-        assert error <= limit, f"{what}: relative error {error:.3e}, bound {limit:.3e}"
-
-    close("y", "forward", forward(x, k, *arguments), reference.long_conv(x, k, s, **options), x)
-    got = backward(dy, x, k, *arguments, True, True, s is not None)
-    for what, gradient, expected, like in zip(("dx", "dk", "dshortcut"), got, reference.gradients(dy, x, k, s, **options), (x, k, s)):
-        close(what, "backward", gradient, expected, like)
+from long_conv_check import backward, check, code, forward
 
 
 @pytest.mark.parametrize("index, geometry", list(enumerate(geometries("grid"))), ids=lambda v: str(v))
@@ -114,125 +85,6 @@ def test_gradients_not_wanted_are_empty(name):
     for needs in itertools.product((False, True), repeat=3):
         for gradient, whole, needed in zip(backward(dy, x, k, s, 0, False, None, *needs), everything, needs):
             assert torch.equal(gradient, whole) if needed else gradient.shape == (0,)
-
-
-# ---- Rows of the public reports ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", [(0, 2, 16, 16), (2, 0, 16, 16), (0, 0, 3)])
-def test_empty(shape):
-    x = torch.randn(shape, requires_grad=True)
-    k = torch.randn(shape[1], *[5] * (len(shape) - 2), requires_grad=True)
-    y = faltung.long_conv(x, k)
-    y.sum().backward()
-    assert y.shape == x.grad.shape == shape
-    assert torch.equal(k.grad, torch.zeros_like(k))
-
-
-@pytest.mark.parametrize("leading", [(), (1,), (3,)])
-def test_dk_has_the_shape_of_k(leading):
-    x, k = torch.randn(3, 2, 7), torch.randn(*leading, 2, 5, requires_grad=True)
-    faltung.long_conv(x, k).sum().backward()
-    assert k.grad.shape == k.shape
-
-
-def test_storage_offset_and_odd_length():
-    memory = torch.randn(2 * 1013 + 1)
-    x, k = memory[1:].view(1, 2, 1013), torch.randn(2, 31)
-    assert reference.relative_error(faltung.long_conv(x, k), reference.long_conv(x, k)) <= 1e-6
-
-
-@pytest.mark.parametrize("shape", [(70000, 1, 4, 4), (1, 70000, 4, 4)])
-def test_many_samples_or_channels(shape):
-    x, k = torch.randn(shape), torch.randn(shape[1], 3, 3)
-    y = faltung.long_conv(x, k)
-    expected = torch.nn.functional.conv2d(x.double(), k.double().flip(1, 2).unsqueeze(1), padding=1, groups=shape[1])
-    assert reference.relative_error(y, expected) <= 3e-7
-
-
-@pytest.mark.parametrize("which", ["sum", "negated", "transposed", "expanded"])
-def test_strides_of_dy(which):
-    x, k = torch.randn(2, 3, 5, 5), torch.randn(3, 3, 4)
-    dy = torch.randn(2, 3, 5, 5)
-    dy = {
-        "sum": torch.ones(()).expand(2, 3, 5, 5),
-        "negated": torch.complex(dy, dy).conj().imag,
-        "transposed": dy.transpose(2, 3),
-        "expanded": dy[:, :1].expand(2, 3, 5, 5),
-    }[which]
-    xg, kg = x.clone().requires_grad_(), k.clone().requires_grad_()
-    faltung.long_conv(xg, kg).backward(dy)
-    for got, expected in zip((xg.grad, kg.grad), reference.gradients(dy, x, k)):
-        assert reference.relative_error(got, expected) <= 3e-7
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e30])
-@pytest.mark.parametrize("size", [5, 24])
-def test_containment(bad, size):
-    x, k = torch.randn(4, 3, size, size), torch.randn(3, 2 * size - 1, 2 * size - 1)
-    clean = faltung.long_conv(x, k)
-    dirty = x.clone()
-    dirty[1, 2] = bad
-    got = faltung.long_conv(dirty, k)
-    others = torch.ones(4, 3, dtype=torch.bool)
-    others[1, 2] = False
-    assert torch.equal(got[others], clean[others])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_batch_invariance(dtype):
-    x, k = torch.randn(5, 7, 9, 11).to(dtype), torch.randn(7, 17, 21).to(dtype)
-    whole = faltung.long_conv(x, k)
-    for b, c in itertools.product((0, 4), (0, 3, 6)):
-        assert torch.equal(faltung.long_conv(x[b : b + 1, c : c + 1], k[c : c + 1]), whole[b : b + 1, c : c + 1])
-    assert torch.equal(faltung.long_conv(x.movedim(1, -1), k.movedim(0, -1), channels_last=True).movedim(-1, 1), whole)
-
-
-@pytest.mark.parametrize("length", [40, 1024])
-@pytest.mark.parametrize("late", [1e6, 1e10])
-def test_causal_to_the_bit(length, late):
-    x, k = torch.randn(2, 3, length), torch.randn(3, length)
-    before = faltung.long_conv(x, k, boundary="causal")
-    for t in (1, length // 2, length - 1):
-        later = x.clone()
-        later[..., t] = late
-        assert torch.equal(faltung.long_conv(later, k, boundary="causal")[..., :t], before[..., :t])
-
-
-def test_repeatable():
-    x, k = torch.randn(2, 3, 16, 16, requires_grad=True), torch.randn(3, 31, 31, requires_grad=True)
-    first = None
-    for _ in range(100):
-        y = faltung.long_conv(x, k)
-        bits = (y, *torch.autograd.grad(y.square().sum(), (x, k)))
-        first = first or bits
-        assert all(map(torch.equal, bits, first))
-
-
-@pytest.mark.parametrize("mean", [8, 100])
-@pytest.mark.parametrize("x_dtype", [torch.float16, torch.bfloat16])
-def test_large_mean(x_dtype, mean):
-    check(Geometry((20, 20), (39, 39), ("zero", "zero"), batch=1, channels=1), x_dtype, x_dtype, mean=mean)
-
-
-def test_values_near_the_largest_of_fp16():
-    x = torch.full((1, 1, 8, 8), 65504.0, dtype=torch.float16)
-    k = torch.zeros(1, 15, 15, dtype=torch.float16)
-    k[0, 7, 7] = 1
-    assert torch.equal(faltung.long_conv(x, k), x)
-
-
-def test_many_shapes_in_constant_memory():
-    def resident():
-        with open("/proc/self/statm") as statm:
-            return int(statm.read().split()[1]) * 4096
-
-    sizes = [(1 + n % 17, 1 + n // 17 % 19) for n in range(1000)]
-    for n, (rows, columns) in enumerate(sizes):
-        faltung.long_conv(torch.randn(1, 2, rows, columns), torch.randn(2, 3, 1 + n % 5))
-        if n == 300:
-            before = resident()
-    assert resident() - before < 16 << 20
 
 
 # ---- Errors --------------------------------------------------------------------------------------------------------------------------
