@@ -1,5 +1,8 @@
 #include "long_conv/api.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "c_api/guarded.hpp"
 
 using namespace faltung;
@@ -7,10 +10,12 @@ using c_api::guarded, c_api::required;
 
 namespace {
 
+// A copy of what the caller's struct has; validation reports a size that is too small.
 faltung_long_conv_options options_or_default(faltung_long_conv_options const* options) {
-  if (options) return *options;
   faltung_long_conv_options result;
   faltung_long_conv_options_default(&result);
+  if (options) std::memcpy(&result, options, std::min(options->size, sizeof result));
+  if (options) result.size = options->size;
   return result;
 }
 

@@ -1,4 +1,5 @@
-/* A program outside the tree: the installed C header, found by pkg-config or by find_package from a project without C++. */
+/* A program outside the tree: the installed C header, found by pkg-config or by find_package from a project without
+ * C++. */
 #include <faltung/faltung.h>
 #include <stdio.h>
 #include <string.h>

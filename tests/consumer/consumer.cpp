@@ -1,9 +1,8 @@
 // A program outside the tree: the installed veneer, found by find_package.
-#include <faltung/long_conv.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <faltung/long_conv.hpp>
 #include <vector>
 
 int main() {
