@@ -20,7 +20,14 @@ extern "C" {
 #define FALTUNG_API __attribute__((visibility("default")))
 #endif
 
-typedef enum {
+/* In C++ with an underlying type: a number that is none of the enumerators is then an error to report, not undefined behaviour. */
+#ifdef __cplusplus
+#define FALTUNG_ENUM enum : int
+#else
+#define FALTUNG_ENUM enum
+#endif
+
+typedef FALTUNG_ENUM {
   FALTUNG_OK = 0,
   FALTUNG_INVALID_ARGUMENT = 1, /* a shape, a stride, a value: ValueError in Python */
   FALTUNG_INVALID_TYPE = 2,     /* a dtype or a device: TypeError in Python */
@@ -29,7 +36,7 @@ typedef enum {
   FALTUNG_RUNTIME_ERROR = 5 /* the device or the operating system reported an error */
 } faltung_status;
 
-typedef enum {
+typedef FALTUNG_ENUM {
   FALTUNG_F64 = 0,
   FALTUNG_F32 = 1,
   FALTUNG_F16 = 2,
@@ -38,7 +45,7 @@ typedef enum {
   FALTUNG_I64 = 5  /* index tensors only */
 } faltung_dtype;
 
-typedef enum { FALTUNG_CPU = 0, FALTUNG_CUDA = 1 } faltung_device_type;
+typedef FALTUNG_ENUM { FALTUNG_CPU = 0, FALTUNG_CUDA = 1 } faltung_device_type;
 
 enum { FALTUNG_MAX_RANK = 6, FALTUNG_MAX_SPATIAL_RANK = 3 };
 
@@ -90,9 +97,9 @@ FALTUNG_API faltung_status faltung_info(char* text, int64_t capacity, int64_t* n
    Accuracy (relative L2 error against double, r that of correct rounding): bf16 1.1 r, fp16 1.2 r (2.2 r where transformed),
    fp32 3e-7 up to 64 points an axis and 1e-6 for anything, fp64 1e-13. */
 
-typedef enum { FALTUNG_ZERO = 0, FALTUNG_CIRCULAR = 1, FALTUNG_CAUSAL = 2 } faltung_boundary;
-typedef enum { FALTUNG_CHANNELS_FIRST = 0, FALTUNG_CHANNELS_LAST = 1 } faltung_layout;
-typedef enum { FALTUNG_FORWARD = 0, FALTUNG_BACKWARD = 1 } faltung_direction;
+typedef FALTUNG_ENUM { FALTUNG_ZERO = 0, FALTUNG_CIRCULAR = 1, FALTUNG_CAUSAL = 2 } faltung_boundary;
+typedef FALTUNG_ENUM { FALTUNG_CHANNELS_FIRST = 0, FALTUNG_CHANNELS_LAST = 1 } faltung_layout;
+typedef FALTUNG_ENUM { FALTUNG_FORWARD = 0, FALTUNG_BACKWARD = 1 } faltung_direction;
 
 /* centre[axis] = this: the rule of the axis' boundary. */
 #define FALTUNG_DEFAULT_CENTRE INT64_MIN
