@@ -155,7 +155,7 @@ FALTUNG_API faltung_status faltung_long_conv_explain(faltung_direction direction
    F64): the bits of a token depend neither on its place, nor on strides, layout, batch or threads; prefill in chunks and update() give the
    bits of one forward, as long as the state's dtype holds x exactly. Gradients repeat bit for bit with any number of threads. */
 
-typedef enum { FALTUNG_ACTIVATION_NONE = 0, FALTUNG_ACTIVATION_SILU = 1 } faltung_activation;
+typedef FALTUNG_ENUM { FALTUNG_ACTIVATION_NONE = 0, FALTUNG_ACTIVATION_SILU = 1 } faltung_activation;
 
 /* At most one of cu_seqlens, seq_idx, lengths; without them each row of the batch is one sequence, N = B. */
 typedef struct {
@@ -217,7 +217,7 @@ FALTUNG_API void faltung_causal_conv1d_destroy(faltung_causal_conv1d_prepared* p
      trailing  in its last columns; the whole buffer moves: it holds the last S tokens
      leading   in its first W-1 columns, which move; columns behind them are left alone. With num_accepted see there
      ring      the token at position p in column p mod S, for the next token's position cache_seqlens[n] (not incremented) */
-typedef enum { FALTUNG_TRAILING = 0, FALTUNG_LEADING = 1, FALTUNG_RING = 2 } faltung_window;
+typedef FALTUNG_ENUM { FALTUNG_TRAILING = 0, FALTUNG_LEADING = 1, FALTUNG_RING = 2 } faltung_window;
 
 /* Two rows with the same destination, or one row's source that is another's destination: undefined values.
    An index beyond the slots is treated like a negative one. */

@@ -8,18 +8,12 @@ using c_api::guarded, c_api::required;
 
 namespace {
 
-faltung_causal_conv1d_options options_or_default(faltung_causal_conv1d_options const* options) {
-  if (options) return *options;
-  faltung_causal_conv1d_options result;
-  faltung_causal_conv1d_options_default(&result);
-  return result;
+auto options_or_default(faltung_causal_conv1d_options const* options) {
+  return c_api::options_or_default(options, faltung_causal_conv1d_options_default);
 }
 
-faltung_causal_conv1d_update_options options_or_default(faltung_causal_conv1d_update_options const* options) {
-  if (options) return *options;
-  faltung_causal_conv1d_update_options result;
-  faltung_causal_conv1d_update_options_default(&result);
-  return result;
+auto options_or_default(faltung_causal_conv1d_update_options const* options) {
+  return c_api::options_or_default(options, faltung_causal_conv1d_update_options_default);
 }
 
 }  // namespace

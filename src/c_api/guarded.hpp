@@ -1,6 +1,8 @@
 // The only place where C++ exceptions become status codes.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "core/error.hpp"
@@ -34,6 +36,17 @@ template <typename T>
 T& required(T* pointer, char const* name) {
   require(pointer != nullptr, name, ": expected a value, got NULL");
   return *pointer;
+}
+
+// A copy of what the caller's struct has, which may end before ours does: validation reports a size that is too small.
+template <typename Options>
+Options options_or_default(Options const* options, void (*set_default)(Options*)) {
+  Options result;
+  set_default(&result);
+  if (!options) return result;
+  std::memcpy(&result, options, std::min(options->size, sizeof result));
+  result.size = options->size;
+  return result;
 }
 
 // The convention of every function that returns text.

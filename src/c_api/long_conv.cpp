@@ -1,8 +1,5 @@
 #include "long_conv/api.hpp"
 
-#include <algorithm>
-#include <cstring>
-
 #include "c_api/guarded.hpp"
 
 using namespace faltung;
@@ -10,13 +7,8 @@ using c_api::guarded, c_api::required;
 
 namespace {
 
-// A copy of what the caller's struct has; validation reports a size that is too small.
-faltung_long_conv_options options_or_default(faltung_long_conv_options const* options) {
-  faltung_long_conv_options result;
-  faltung_long_conv_options_default(&result);
-  if (options) std::memcpy(&result, options, std::min(options->size, sizeof result));
-  if (options) result.size = options->size;
-  return result;
+auto options_or_default(faltung_long_conv_options const* options) {
+  return c_api::options_or_default(options, faltung_long_conv_options_default);
 }
 
 }  // namespace
