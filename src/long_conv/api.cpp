@@ -128,7 +128,8 @@ Backend const& backend_of(Problem const& p) {
 char const* reason_against(Implementation const& i, Problem const& p, char const* only) {
   if (only && std::strcmp(only, i.name) != 0) return "another one was asked for by name";
   if (!only && i.selection == Selection::by_name) return "serves only when asked for by name";
-  return i.reject(p);
+  if (auto const reason = i.reject(p)) return reason;
+  return !only && i.prefer_others ? i.prefer_others(p) : nullptr;
 }
 
 std::string explain(Problem const& p, char const* only) {

@@ -19,6 +19,7 @@ struct Implementation {
   std::size_t (*workspace)(Problem const&);  // bytes of Runtime::workspace
   void (*forward)(Problem const&, ForwardArgs const&);
   void (*backward)(Problem const&, BackwardArgs const&);
+  char const* (*prefer_others)(Problem const&) = nullptr;  // why a later one is faster; not asked where named
 };
 
 struct Backend {

@@ -7,7 +7,7 @@
 
 namespace faltung::long_conv::cpu::direct {
 
-char const* reject(Problem const&);
+char const* prefer_transformed(Problem const&);  // the reason, where cpu.transformed is faster
 std::string policy(Problem const&);
 void forward(Problem const&, ForwardArgs const&);
 void backward(Problem const&, BackwardArgs const&);

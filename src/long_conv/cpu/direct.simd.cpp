@@ -70,13 +70,38 @@ FALTUNG_INLINE void flush(Real* out, Index pitch, bool first, Accumulators<Real,
     }
 }
 
+// The compiler must not see that the next group of taps meets inputs of this one: it would keep them, for all rows, in
+// registers that it does not have.
+template <typename Real>
+FALTUNG_INLINE Real const* unrelated(Real const* pointer) {
+  asm("" : "+r"(pointer));
+  return pointer;
+}
+
+// `count` taps from w on, in groups.
+template <typename Real, int Rows, int Columns>
+FALTUNG_INLINE void multiply_run(Real const* x, Index pitch, Real const* w, Index count,
+                                 Accumulators<Real, Rows, Columns>& sums) {
+  constexpr int step = tap_group * lanes<Real>;
+  for (; count >= tap_group; count -= tap_group, x = unrelated(x + step), w += step)
+    multiply<tap_group>(x, pitch, w, sums);
+  if constexpr (tap_group == 4) {
+    if (count == 3) return multiply<3>(x, pitch, w, sums);
+    if (count == 2) return multiply<2>(x, pitch, w, sums);
+  }
+  if (count == 1) multiply<1>(x, pitch, w, sums);
+}
+
 // Outputs [i0][i1 .. i1 + Rows)[i2 .. i2 + Columns).
 template <typename Real, int Rows, int Columns>
 void block(CorrelationTile<Real> const& t, Index i0, Index i1, Index i2) {
   constexpr int n = lanes<Real>;
   Range const r0 = taps_of(t, 0, i0, 1), r1 = taps_of(t, 1, i1, Rows), r2 = taps_of(t, 2, i2, Columns);
-  Index const pitch = t.box_extents[2] * n, out_pitch = t.outputs[2] * n;
-  Real* const out = t.out + ((i0 * t.outputs[1] + i1) * t.outputs[2] + i2) * n;
+  Index const pitch = t.box_extents[2] * n, out_pitch = t.outputs[2] * n, w_pitch = t.taps[2] * n;
+  Index const plane = t.box_extents[1] * pitch, w_plane = t.taps[1] * w_pitch;
+  Real* const out = t.out + (i0 * t.outputs[1] + i1) * out_pitch + i2 * n;
+  Real const* const x = t.x + (i0 - t.box_begin[0]) * plane + (i1 - t.box_begin[1]) * pitch + (i2 - t.box_begin[2]) * n;
+  Real const* const w = t.w;
   // A row of taps is one chain or several of even length, whole groups of taps each but the last.
   Index const row = larger(r2.end - r2.begin, 0), links = (row + longest_chain - 1) / longest_chain;
   Index const link = links ? ((row + links - 1) / links + tap_group - 1) / tap_group * tap_group : 0;
@@ -84,26 +109,18 @@ void block(CorrelationTile<Real> const& t, Index i0, Index i1, Index i2) {
   Index chain = 0;
   bool first = true;
   for (Index m0 = r0.begin; m0 < r0.end; ++m0)
-    for (Index m1 = r1.begin; m1 < r1.end; ++m1) {
-      Real const* const x =
-          t.x + (((i0 + m0 - t.box_begin[0]) * t.box_extents[1] + (i1 + m1 - t.box_begin[1])) * t.box_extents[2] +
-                 (i2 - t.box_begin[2])) *
-                    n;
-      Real const* const w = t.w + (m0 * t.taps[1] + m1) * t.taps[2] * n;
-      for (Index m2 = r2.begin; m2 < r2.end;) {
-        Index const end = smaller(r2.end, m2 + link);
-        chain += end - m2;
-        if (chain > longest_chain) {
+    for (Index m1 = r1.begin; m1 < r1.end; ++m1)
+      for (Index m2 = r2.begin; m2 < r2.end; m2 += link) {
+        Index const count = smaller(r2.end - m2, link);
+        if (chain + count > longest_chain) {
           flush(out, out_pitch, first, sums);
           first = false;
-          chain = end - m2;
+          chain = 0;
         }
-        for (; m2 + tap_group <= end; m2 += tap_group) multiply<tap_group>(x + m2 * n, pitch, w + m2 * n, sums);
-        if constexpr (tap_group == 4)
-          if (m2 + 3 == end) multiply<3>(x + m2 * n, pitch, w + m2 * n, sums), m2 += 3;
-        for (; m2 < end; ++m2) multiply<1>(x + m2 * n, pitch, w + m2 * n, sums);
+        chain += count;
+        multiply_run(unrelated(x + m0 * plane + m1 * pitch + m2 * n), pitch, w + m0 * w_plane + m1 * w_pitch + m2 * n,
+                     count, sums);
       }
-    }
   if (chain || first) flush(out, out_pitch, first, sums);
 }
 

@@ -28,10 +28,10 @@ void fill_zero(Problem const& p, BackwardArgs const& a) {
 }
 
 constexpr Implementation list[] = {
+    {"cpu.direct", Selection::automatic, reject_nothing, direct::policy, no_workspace, direct::forward,
+     direct::backward, direct::prefer_transformed},
     {"cpu.transformed", Selection::automatic, transformed::reject, transformed::policy, no_workspace,
      transformed::forward, transformed::backward},
-    {"cpu.direct", Selection::automatic, direct::reject, direct::policy, no_workspace, direct::forward,
-     direct::backward},
     {"cpu.reference", Selection::by_name, reject_nothing, reference_policy, no_workspace, reference::forward,
      reference::backward},
 };
