@@ -178,30 +178,38 @@ void run_forward(Problem const& p, ForwardArgs const& a) {
 }
 
 template <typename Real>
-void run_backward(Problem const& p, BackwardArgs const& a) {
-  bool const shared = p.sharing == FilterSharing::shared;
-  if (a.dx.data)
-    correlate_planes<Real>(p, a.runtime.parallel, make_correlation(p, Product::input_gradient),
-                           {a.dy, a.k, a.dx, p.x_dtype, p.k_dtype, p.x_dtype, shared, a.shortcut});
-  if (a.dk.data) {
-    Operands const operands{a.x, a.dy, reversed(a.dk, p.k_dtype, p), p.x_dtype, p.x_dtype, p.k_dtype, false, {}};
-    auto const c = make_correlation(p, Product::filter_gradient);
-    if (shared)
-      correlate_batch<Real>(p, a.runtime.parallel, c, operands);
-    else
-      correlate_planes<Real>(p, a.runtime.parallel, c, operands);
-  }
-  if (a.dshortcut.data) shortcut_gradient<Real>(p, a);
+void run_input_gradient(Problem const& p, BackwardArgs const& a) {
+  correlate_planes<Real>(
+      p, a.runtime.parallel, make_correlation(p, Product::input_gradient),
+      {a.dy, a.k, a.dx, p.x_dtype, p.k_dtype, p.x_dtype, p.sharing == FilterSharing::shared, a.shortcut});
+}
+
+template <typename Real>
+void run_filter_gradient(Problem const& p, BackwardArgs const& a) {
+  Operands const operands{a.x, a.dy, reversed(a.dk, p.k_dtype, p), p.x_dtype, p.x_dtype, p.k_dtype, false, {}};
+  auto const c = make_correlation(p, Product::filter_gradient);
+  if (p.sharing == FilterSharing::shared)
+    correlate_batch<Real>(p, a.runtime.parallel, c, operands);
+  else
+    correlate_planes<Real>(p, a.runtime.parallel, c, operands);
+}
+
+// Sums that go round a circular axis may cancel nearly all (a filter of small mean on inputs of large mean), and fp32
+// has no digits to spare for that; the double kernels take twice as long. (The bounds of 16-bit results have room.)
+bool in_double(Problem const& p) {
+  return p.x_dtype == FALTUNG_F64 ||
+         (p.x_dtype == FALTUNG_F32 &&
+          std::any_of(p.axes.begin(), p.axes.end(), [](Axis const& a) { return a.boundary == Boundary::circular; }));
+}
+
+// The gradient of a filter of few taps is a few long sums, without many results for their errors to average out over.
+bool filter_gradient_in_double(Problem const& p) {
+  constexpr Index few = 32;
+  return in_double(p) || (p.x_dtype == FALTUNG_F32 && p.axes[0].filter <= few && p.axes[1].filter <= few &&
+                          p.axes[0].filter * p.axes[1].filter * p.axes[2].filter <= few);
 }
 
 }  // namespace
-
-// Sums that go round a circular axis may cancel nearly all (a filter of small mean on inputs of large mean), and fp32
-// has no digits to spare for that; the double kernels take twice as long.
-bool in_double(Problem const& p) {
-  return p.x_dtype == FALTUNG_F64 ||
-         std::any_of(p.axes.begin(), p.axes.end(), [](Axis const& a) { return a.boundary == Boundary::circular; });
-}
 
 char const* prefer_transformed(Problem const& p) {
   if (transformed::reject(p) || direct_time(p, in_double(p)) <= transform_time(p, p.x_dtype == FALTUNG_F64))
@@ -221,7 +229,9 @@ void forward(Problem const& p, ForwardArgs const& a) {
 }
 
 void backward(Problem const& p, BackwardArgs const& a) {
-  return in_double(p) ? run_backward<double>(p, a) : run_backward<float>(p, a);
+  if (a.dx.data) in_double(p) ? run_input_gradient<double>(p, a) : run_input_gradient<float>(p, a);
+  if (a.dk.data) filter_gradient_in_double(p) ? run_filter_gradient<double>(p, a) : run_filter_gradient<float>(p, a);
+  if (a.dshortcut.data) p.x_dtype == FALTUNG_F64 ? shortcut_gradient<double>(p, a) : shortcut_gradient<float>(p, a);
 }
 
 }  // namespace faltung::long_conv::cpu::direct
