@@ -48,8 +48,9 @@ Correlation make_correlation(Problem const& p, Product product) {
     result.outputs[i] = axis.outputs;
     result.taps[i] = axis.taps_end - axis.taps_begin;
   }
-  result.output_tile = tile_of(result.outputs, tile_outputs);
-  result.tap_tile = tile_of(result.taps, tile_taps);
+  bool const large = volume(result.outputs) > tile_outputs && volume(result.taps) > small_tile;
+  result.output_tile = tile_of(result.outputs, large ? small_tile : tile_outputs);
+  result.tap_tile = tile_of(result.taps, large ? small_tile : tile_taps);
   result.tap_part = part_of(result.tap_tile, product == Product::filter_gradient ? part_grid : part_taps);
   return result;
 }

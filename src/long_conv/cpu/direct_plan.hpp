@@ -22,6 +22,9 @@ inline constexpr Index tile_taps = 4096;
 inline constexpr Index part_taps = 1024;
 inline constexpr Index part_grid = 256;
 
+// Both, where both are large: 63 x 63 inputs between 32 x 32 outputs and 32 x 32 taps leave room in the same cache.
+inline constexpr Index small_tile = 1024;
+
 struct CorrelationAxis {
   Index outputs, taps, extent, shift;
   Index taps_begin, taps_end;  // taps that meet any input at all

@@ -28,6 +28,11 @@ struct TransformCost {
   double call = 0.2, call_1d = 0.25;
   // dx and dk share the transform of dy.
   double backward = 1.7, in_double = 1.6;
+  // Forward along a causal axis, exactly: 1D, 256 taps on 256 0.56 instead of 0.40 us, 1024 on 1024 2.3 instead of 1.5
+  // us.
+  double causal = 1.6;
+  // Along two, times sqrt(points x taps): 8x8 taps on 8x8 7 us, 32x32 on 32x32 126 us, 64x64 on 64x64 310 us.
+  double doubly_causal = 0.12;
 };
 
 // Sum over d in [begin, end) of max(0, extent - |d|): the pairs of an output and a tap that meet input.
@@ -62,18 +67,23 @@ inline double direct_time(Problem const& p, bool in_double) {
 
 inline double transform_time(Problem const& p, bool in_double) {
   TransformCost const cost;
-  double length = 1, points = 1;
+  double length = 1, points = 1, taps = 1;
+  int causal = 0;
   for (auto const& [extent, filter, centre, boundary] : p.axes) {
     double const n = double(extent);
     double const reach = std::clamp(std::max(double(centre), double(filter) - 1 - double(centre)), 0.0, n - 1);
     length *= boundary == Boundary::circular ? n : n + reach;
     points *= n;
+    taps *= std::min(n, double(filter));
+    causal += boundary == Boundary::causal && extent > 1 && p.direction == Direction::forward;
   }
+  if (causal > 1) return cost.doubly_causal * std::sqrt(points * taps) * (in_double ? cost.in_double : 1.0);
   double const share = std::pow(points / length, 1.0 / p.rank);
   double const work = length * std::log2(std::max(length, 2.0)) * share;
   double const time =
       (p.rank == 1 ? cost.call_1d : cost.call) + (p.rank == 3 ? cost.butterflies_3d : cost.butterflies) * work;
-  return time * (in_double ? cost.in_double : 1.0) * (p.direction == Direction::backward ? cost.backward : 1.0);
+  return time * (causal ? cost.causal : 1.0) * (in_double ? cost.in_double : 1.0) *
+         (p.direction == Direction::backward ? cost.backward : 1.0);
 }
 
 }  // namespace faltung::long_conv::cpu
