@@ -203,18 +203,24 @@ bool in_double(Problem const& p) {
 }
 
 // The gradient of a filter of few taps is a few long sums, without many results for their errors to average out over.
-bool filter_gradient_in_double(Problem const& p) {
+bool has_few_taps(Problem const& p) {
   constexpr Index few = 32;
-  return in_double(p) || (p.x_dtype == FALTUNG_F32 && p.axes[0].filter <= few && p.axes[1].filter <= few &&
-                          p.axes[0].filter * p.axes[1].filter * p.axes[2].filter <= few);
+  return p.axes[0].filter <= few && p.axes[1].filter <= few &&
+         p.axes[0].filter * p.axes[1].filter * p.axes[2].filter <= few;
+}
+
+bool filter_gradient_in_double(Problem const& p) {
+  return in_double(p) || (p.x_dtype == FALTUNG_F32 && has_few_taps(p));
 }
 
 }  // namespace
 
 char const* prefer_transformed(Problem const& p) {
-  if (transformed::reject(p) || direct_time(p, in_double(p)) <= transform_time(p, p.x_dtype == FALTUNG_F64))
-    return nullptr;
-  return "transforms take fewer multiply-adds";
+  if (transformed::reject(p)) return nullptr;
+  // The few long sums of a small filter's gradient need the doubles that only this side has.
+  if (p.direction == Direction::backward && p.x_dtype == FALTUNG_F32 && has_few_taps(p)) return nullptr;
+  bool const faster = direct_time(p, in_double(p)) <= transform_time(p, p.x_dtype == FALTUNG_F64);
+  return faster ? nullptr : "transforms are faster here";
 }
 
 std::string policy(Problem const& p) {
