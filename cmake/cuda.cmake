@@ -14,6 +14,7 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/implementations.cpp src/long_conv/cuda/reduction.cu
   src/long_conv/cuda/direct/convolve.cu src/long_conv/cuda/direct/direct.cpp
   src/long_conv/cuda/toeplitz/toeplitz.cpp src/long_conv/cuda/toeplitz/forward.cu src/long_conv/cuda/toeplitz/backward.cu
+  src/long_conv/cuda/toeplitz/split.cu
   src/long_conv/cuda/spectral/spectral.cpp src/long_conv/cuda/spectral/forward.cu
   src/long_conv/cuda/spectral/gradient.cu)
 target_sources(faltung_cuda PRIVATE src/causal_conv1d/cuda/implementations.cpp)

@@ -21,7 +21,11 @@ void launch(char const* name, LaunchShape const& shape, Arguments const&... argu
     check(cudaGetDevice(&device), "cudaGetDevice");
     std::uint64_t const bit = std::uint64_t(1) << (device & 63);
     if (device > 63 || !(prepared.load(std::memory_order_acquire) & bit)) {
-      check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_memory_budget()), name);
+      cudaFuncAttributes attributes;
+      check(cudaFuncGetAttributes(&attributes, Kernel), name);
+      check(cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 shared_memory_budget() - int(attributes.sharedSizeBytes)),
+            name);
       prepared.fetch_or(bit, std::memory_order_release);
     }
   }

@@ -100,4 +100,9 @@ __device__ __forceinline__ __half rounded(float value) {
   return __float2half(value);
 }
 
+template <>
+__device__ __forceinline__ float rounded(float value) {
+  return value;
+}
+
 }  // namespace faltung::cuda

@@ -6,6 +6,7 @@
 #include "long_conv/cuda/reduction.hpp"
 #include "long_conv/cuda/toeplitz/backward.cuh"
 #include "long_conv/cuda/toeplitz/choice.hpp"
+#include "long_conv/cuda/toeplitz/split.hpp"
 #include "long_conv/cuda/toeplitz/tensor.hpp"
 #include "long_conv/cuda/toeplitz/toeplitz.hpp"
 
@@ -47,7 +48,9 @@ void backward(Problem const& p, BackwardArgs const& a) {
     else
       run<__half>(p, part);
   };
-  if (a.dx.data && a.dk.data && !choose_policy(p).one_launch) {
+  if (p.x_dtype == FALTUNG_F32) {
+    split_backward(p, a);
+  } else if (a.dx.data && a.dk.data && !choose_policy(p).one_launch) {
     auto part = a;
     part.dk = {};
     run_part(part);

@@ -48,7 +48,7 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
         block_stage_images<Element, tiles>(dy, p.dy, shape, layout, b, count, c);
         if (p.dk.data) block_stage_images<Element, tiles>(x, p.x, shape, layout, b, count, c);
         thread_wait_for_copies();
-        __syncthreads<tiles>();
+        __syncthreads();
         for (int work = threadIdx.x / 32; work < row_groups + lag_groups; work += warps) {
           if (work < row_groups) {
             float sums[rows_per_warp][tiles][4] = {};
@@ -60,12 +60,12 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
                                                        shape.rows.low + (work - row_groups) * lags, first == 0);
           }
         }
-        __syncthreads<tiles>();
+        __syncthreads();
       }
       if (p.dk.data)
         block_store_filter_gradient(p.dk.data + sample * p.dk.batch + c * p.dk.channel, p.dk,
                                     gradient + layout.filter_row / 2, layout.filter_row, shape);
-      __syncthreads<tiles>();
+      __syncthreads();
     }
 }
 

@@ -49,6 +49,26 @@ __device__ __forceinline__ void warp_sum_diagonals(float const (&blocks)[diagona
   }
 }
 
+// Adds the accumulators of row lags first_lag .. first_lag + lags - 1 to gradient [row lag - low][column lag + 16
+// tiles].
+template <int tiles, int lags>
+__device__ __forceinline__ void warp_add_gradient(float* gradient, float const (&sums)[lags][diagonals<tiles>][4],
+                                                  Shape const& shape, Layout const& layout, int first_lag,
+                                                  bool first_images) {
+  int const lane = threadIdx.x % 32;
+  int const t = lane % 4, residue = (lane / 4 - 2 * t) & 7;
+  int const beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
+#pragma unroll
+  for (int e = 0; e < lags; ++e) {
+    float lag_sums[tiles];
+    warp_sum_diagonals<tiles>(sums[e], lag_sums);
+    if (first_lag + e > shape.rows.high) break;
+    float* const to = gradient + (first_lag + e - shape.rows.low) * layout.filter_row + 8 * beta + residue;
+#pragma unroll
+    for (int i = 0; i < tiles; ++i) to[8 * i] = first_images ? lag_sums[i] : to[8 * i] + lag_sums[i];
+  }
+}
+
 // Adds the sums of row lags first_lag .. first_lag + lags - 1 to gradient [row lag - low][column lag + 16 tiles].
 template <typename Element, int tiles, int lags>
 __device__ __forceinline__ void warp_filter_gradient(float* gradient, Element const* dy, Element const* x,
@@ -99,17 +119,7 @@ __device__ __forceinline__ void warp_filter_gradient(float* gradient, Element co
       x_at += 4 * row;
     }
   }
-  int const t = lane % 4, residue = (lane / 4 - 2 * t) & 7;
-  int const beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
-#pragma unroll
-  for (int e = 0; e < lags; ++e) {
-    float lag_sums[tiles];
-    warp_sum_diagonals<tiles>(sums[e], lag_sums);
-    if (first_lag + e > shape.rows.high) break;
-    float* const to = gradient + (first_lag + e - shape.rows.low) * layout.filter_row + 8 * beta + residue;
-#pragma unroll
-    for (int i = 0; i < tiles; ++i) to[8 * i] = first_images ? lag_sums[i] : to[8 * i] + lag_sums[i];
-  }
+  warp_add_gradient<tiles, lags>(gradient, sums, shape, layout, first_lag, first_images);
 }
 
 }  // namespace faltung::long_conv::cuda::toeplitz

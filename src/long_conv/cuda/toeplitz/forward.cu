@@ -5,6 +5,7 @@
 #include "cuda/launch.cuh"
 #include "long_conv/cuda/toeplitz/choice.hpp"
 #include "long_conv/cuda/toeplitz/forward.cuh"
+#include "long_conv/cuda/toeplitz/split.hpp"
 #include "long_conv/cuda/toeplitz/tensor.hpp"
 #include "long_conv/cuda/toeplitz/toeplitz.hpp"
 
@@ -35,7 +36,9 @@ void run(Problem const& p, ForwardArgs const& a) {
 
 void forward(Problem const& p, ForwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
-  if (p.x_dtype == FALTUNG_BF16)
+  if (p.x_dtype == FALTUNG_F32)
+    split_forward(p, a);
+  else if (p.x_dtype == FALTUNG_BF16)
     run<__nv_bfloat16>(p, a);
   else
     run<__half>(p, a);

@@ -22,14 +22,14 @@ __global__ __launch_bounds__(threads<tiles>) void forward_kernel(__grid_constant
       block_stage_filter<Element, tiles>(filter, p.k.data + b * p.k.batch + c * p.k.channel, p.k.row, p.k.column, shape,
                                          layout);
       thread_wait_for_copies();
-      __syncthreads<tiles>();
+      __syncthreads();
       for (int row = threadIdx.x / 32 * rows_per_warp; row < shape.rows.extent;
            row += threads<tiles> / 32 * rows_per_warp) {
         float sums[rows_per_warp][tiles][4] = {};
         warp_toeplitz_product<Element, tiles>(sums, x, filter, shape, layout, row);
         warp_store_rows<Element, tiles>(sums, x, p.y, p.shortcut, shape, layout, b, count, c, row);
       }
-      __syncthreads<tiles>();
+      __syncthreads();
     }
 }
 

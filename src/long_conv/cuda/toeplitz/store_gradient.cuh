@@ -23,11 +23,13 @@ __device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<
     std::int64_t d = m0 - rows.centre;
     if (rows.circular && d < 0) d += rows.extent;
     bool const meets = rows.circular || (d >= rows.low && d <= rows.high);
-    for (std::int64_t m1 = threadIdx.x % 32; m1 < columns.filter; m1 += 32) {
-      std::int64_t const l = m1 - columns.centre;
+    int const lane = threadIdx.x % 32;
+    Element* to = dk + m0 * strides.row + lane * strides.column;
+    for (std::int64_t m1 = lane, l = lane - columns.centre; m1 < columns.filter;
+         m1 += 32, l += 32, to += 32 * strides.column) {
       float value = meets ? sum_of_row(d, l) : 0.f;
       if (rows.circular && d) value += sum_of_row(d - rows.extent, l);
-      dk[m0 * strides.row + m1 * strides.column] = rounded<Element>(value);
+      *to = rounded<Element>(value);
     }
   }
 }

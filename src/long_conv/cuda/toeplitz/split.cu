@@ -1,0 +1,58 @@
+// Launches split_kernels.cuh: y; dx as the y of the transposed product; dk.
+#include <algorithm>
+
+#include "core/dispatch.hpp"
+#include "cuda/launch.cuh"
+#include "long_conv/cuda/toeplitz/choice.hpp"
+#include "long_conv/cuda/toeplitz/split.hpp"
+#include "long_conv/cuda/toeplitz/split_kernels.cuh"
+#include "long_conv/cuda/toeplitz/tensor.hpp"
+
+namespace faltung::long_conv::cuda::toeplitz {
+namespace {
+
+constexpr std::int64_t most_columns = 1 << 30, most_rows = 65535;
+
+void multiply(Problem const& p, Shape const& shape, ConstView const& x, ConstView const& k, ConstVector const& shortcut,
+              View const& y, cudaStream_t stream) {
+  ForwardKernelArgs<float> const args{.shape = shape,
+                                      .x = make_tensor<float const*>(x, p.axes[2].extent, 4),
+                                      .k = make_tensor<float const*>(k, p.axes[2].filter, 1),
+                                      .shortcut = {shortcut.data, shortcut.stride, p.shortcut_dtype},
+                                      .y = make_tensor<float*>(y, p.axes[2].extent, 4)};
+  std::int64_t const groups = (p.batch + shape.images_per_filter - 1) / shape.images_per_filter;
+  dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows)));
+  visit_int<1, 2>(choose_policy(p).tiles, "tiles", [&]<int tiles> {
+    faltung::cuda::launch<split_forward_kernel<tiles>>(
+        "cuda.toeplitz fp32",
+        {.grid = grid, .threads = threads<tiles>, .shared_bytes = split_forward_bytes(shape, tiles), .stream = stream},
+        args);
+  });
+}
+
+}  // namespace
+
+void split_forward(Problem const& p, ForwardArgs const& a) {
+  multiply(p, make_shape(p), a.x, a.k, a.shortcut, a.y, static_cast<cudaStream_t>(a.runtime.stream));
+}
+
+void split_backward(Problem const& p, BackwardArgs const& a) {
+  auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
+  auto const shape = make_shape(p);
+  if (a.dx.data) multiply(p, shape.transposed(), a.dy, a.k, a.shortcut, a.dx, stream);
+  if (!a.dk.data) return;
+  BackwardKernelArgs<float> const args{.shape = shape,
+                                       .dy = make_tensor<float const*>(a.dy, p.axes[2].extent, 4),
+                                       .x = make_tensor<float const*>(a.x, p.axes[2].extent, 4),
+                                       .dk = make_tensor<float*>(a.dk, p.axes[2].filter, 1)};
+  std::int64_t const samples = shape.images_per_filter == 1 ? p.batch : 1;
+  dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(samples, most_rows)));
+  visit_int<1, 2>(choose_policy(p).tiles, "tiles", [&]<int tiles> {
+    faltung::cuda::launch<split_gradient_kernel<tiles>>(
+        "cuda.toeplitz fp32 gradient of the filter",
+        {.grid = grid, .threads = threads<tiles>, .shared_bytes = split_gradient_bytes(shape, tiles), .stream = stream},
+        args);
+  });
+}
+
+}  // namespace faltung::long_conv::cuda::toeplitz

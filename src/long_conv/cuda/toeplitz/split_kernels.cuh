@@ -1,0 +1,85 @@
+// The kernels of fp32: y or dx of one channel and eight images per block, dk of one filter per block.
+#pragma once
+#include "long_conv/cuda/toeplitz/split.cuh"
+#include "long_conv/cuda/toeplitz/store_gradient.cuh"
+
+namespace faltung::long_conv::cuda::toeplitz {
+
+template <int tiles>
+__global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
+    __grid_constant__ ForwardKernelArgs<float> const p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ Magnitudes of_images, of_filter;
+  Shape const& shape = p.shape;
+  Layout const layout(shape, tiles);
+  __half* const start = reinterpret_cast<__half*>(shared);
+  __half* const x = start + rows_above * layout.row;
+  __half* const filter = start + 2 * layout.operand;
+  block_stage_margins<__half, tiles>(start, shape, layout);
+  block_stage_margins<__half, tiles>(start + layout.operand, shape, layout);
+
+  std::int64_t const per_filter = shape.images_per_filter;
+  for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x)
+    for (std::int64_t b = blockIdx.y * per_filter; b < shape.batch; b += gridDim.y * per_filter) {
+      int const count = int(min(per_filter, shape.batch - b));
+      block_measure_images<tiles>(of_images, p.x, shape, b, count, c);
+      int const filter_exponent = block_stage_split_filter<tiles>(
+          filter, of_filter, p.k.data + b * p.k.batch + c * p.k.channel, p.k.row, p.k.column, shape, layout);
+      auto const exponent = [&](int image) { return split_exponent(of_images[image]); };
+      block_stage_split_images<tiles>(x, p.x, shape, layout, b, count, c, exponent);
+      __syncthreads();
+      for (int row = threadIdx.x / 32 * rows_per_warp; row < shape.rows.extent;
+           row += threads<tiles> / 32 * rows_per_warp) {
+        float sums[rows_per_warp][tiles][4] = {};
+        warp_split_product<tiles>(sums, x, filter, shape, layout, row);
+        warp_store_split_rows<tiles>(sums, p.x, p.y, p.shortcut, shape, b, count, c, row,
+                                     [&](int image) { return -exponent(image) - filter_exponent; });
+      }
+      __syncthreads();
+    }
+}
+
+template <int tiles>
+__global__ __launch_bounds__(threads<tiles>) void split_gradient_kernel(
+    __grid_constant__ BackwardKernelArgs<float> const p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ Magnitudes of_dy, of_x;
+  constexpr int lags = tiles == 1 ? 4 : 2, warps = threads<tiles> / 32;
+  Shape const& shape = p.shape;
+  Layout const layout(shape, tiles);
+  __half* const start = reinterpret_cast<__half*>(shared);
+  __half* const dy = start + rows_above * layout.row;
+  __half* const x = dy + 2 * layout.operand;
+  float* const gradient = reinterpret_cast<float*>(start + 4 * layout.operand);
+#pragma unroll 1
+  for (int plane = 0; plane < 4; ++plane)
+    block_stage_margins<__half, tiles>(start + plane * layout.operand, shape, layout);
+
+  int const lag_groups = (shape.row_lags() + lags - 1) / lags;
+  bool const per_sample = shape.images_per_filter == 1;
+  std::int64_t const samples = per_sample ? shape.batch : 1, images_in_all = per_sample ? 1 : shape.batch;
+  for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x)
+    for (std::int64_t sample = blockIdx.y; sample < samples; sample += gridDim.y) {
+      for (std::int64_t first = 0; first < images_in_all; first += images) {
+        std::int64_t const b = sample + first;
+        int const count = int(min(std::int64_t(images), images_in_all - first));
+        block_measure_images<tiles>(of_dy, p.dy, shape, b, count, c);
+        block_measure_images<tiles>(of_x, p.x, shape, b, count, c);
+        __syncthreads();
+        int const dy_exponent = split_exponent(largest_of(of_dy, images)),
+                  x_exponent = split_exponent(largest_of(of_x, images));
+        block_stage_split_images<tiles>(dy, p.dy, shape, layout, b, count, c, [&](int) { return dy_exponent; });
+        block_stage_split_images<tiles>(x, p.x, shape, layout, b, count, c, [&](int) { return x_exponent; });
+        __syncthreads();
+        for (int group = threadIdx.x / 32; group < lag_groups; group += warps)
+          warp_split_gradient<tiles, lags>(gradient, dy, x, shape, layout, shape.rows.low + group * lags, first == 0,
+                                           -dy_exponent - x_exponent);
+        __syncthreads();
+      }
+      block_store_filter_gradient(p.dk.data + sample * p.dk.batch + c * p.dk.channel, p.dk,
+                                  gradient + layout.filter_row / 2, layout.filter_row, shape);
+      __syncthreads();
+    }
+}
+
+}  // namespace faltung::long_conv::cuda::toeplitz
