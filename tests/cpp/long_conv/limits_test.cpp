@@ -100,19 +100,20 @@ void check_chosen(Case const& c) {
 }
 
 TEST(LongConvLimits, seventy_thousand_samples_or_channels) {
-  for (auto const dtype : {FALTUNG_F32, FALTUNG_BF16})
-    for (bool const channels : {false, true}) {
-      Geometry const g{.batch = channels ? 1 : 70000,
-                       .channels = channels ? 70000 : 1,
-                       .extents = {4, 4},
-                       .filters = {3, 4},
-                       .boundaries = {Boundary::zero, Boundary::zero}};
-      check_chosen(make_case(
-          g, {.x_dtype = dtype, .k_dtype = dtype, .sharing = channels ? Sharing::plain : Sharing::per_sample}));
-    }
+  for (bool const channels : {false, true}) {
+    auto const dtype = channels ? FALTUNG_BF16 : FALTUNG_F32;
+    Geometry const g{.batch = channels ? 1 : 70000,
+                     .channels = channels ? 70000 : 1,
+                     .extents = {4, 4},
+                     .filters = {3, 4},
+                     .boundaries = {Boundary::zero, Boundary::zero}};
+    check_chosen(
+        make_case(g, {.x_dtype = dtype, .k_dtype = dtype, .sharing = channels ? Sharing::plain : Sharing::per_sample}));
+  }
 }
 
 TEST(LongConvLimits, every_height_and_width_up_to_70) {
+  int sizes_since_failure = 0;
   for (std::int64_t h = 1; h <= 70; ++h)
     for (std::int64_t w = 1; w <= 70; ++w) {
       // Small filters everywhere; the full 2N - 1 on a diagonal band that meets each h and each w, on both axes where
@@ -126,7 +127,7 @@ TEST(LongConvLimits, every_height_and_width_up_to_70) {
                        .filters = filters,
                        .boundaries = {Boundary((h + w) % 3), Boundary(w % 3)}};
       check_chosen(make_case(g, {.x_dtype = (h * w) % 2 ? FALTUNG_F32 : FALTUNG_BF16}, std::uint64_t(h * 71 + w)));
-      if (HasFailure()) return;
+      if (sizes_since_failure += HasFailure(); sizes_since_failure > 1000) return;
     }
 }
 
@@ -196,6 +197,31 @@ TEST(LongConvLimits, long_and_prime_sequences) {
       }
 }
 
+// Exact up to 32768 points: whatever happens to x from t on, y before t keeps its bits.
+TEST(LongConvLimits, long_causal_sequences_are_exact) {
+  for (std::int64_t const n : {2048, 9001, 32768})
+    for (auto const dtype : {FALTUNG_F32, FALTUNG_BF16, FALTUNG_F64}) {
+      auto const c =
+          make_case({.batch = 1, .channels = 1, .extents = {n}, .filters = {n}, .boundaries = {Boundary::causal}},
+                    {.x_dtype = dtype, .k_dtype = dtype});
+      auto const in = make_inputs(c);
+      Outputs calm(c);
+      run_forward(c, in, calm, nullptr);
+      for (std::int64_t const t :
+           {std::int64_t(1), std::int64_t(63), std::int64_t(64), std::int64_t(1000), n / 2 + 3, n - 1})
+        for (double const value : {1e6, 1e10}) {
+          auto changed = in;
+          for (auto i = t; i < n; ++i) changed.x.set(i, value * (1 + double(i % 3)));
+          Outputs out(c);
+          run_forward(c, changed, out, nullptr);
+          std::int64_t different = 0;
+          for (std::int64_t i = 0; i < t; ++i) different += out.y.bits(i) != calm.y.bits(i);
+          EXPECT_EQ(different, 0) << "outputs before " << t << " changed when x from there on became " << value << ": "
+                                  << c.name();
+        }
+    }
+}
+
 TEST(LongConvLimits, half_precision_near_its_largest_value) {
   for (auto const& implementation : implementations())
     for (std::int64_t const n : {8, 24}) {
@@ -214,7 +240,7 @@ TEST(LongConvLimits, half_precision_near_its_largest_value) {
       auto const expected = expect(c, in);
       Outputs out(c);
       run_forward(c, in, out, implementation.c_str());
-      expect_close(c, out.y, c.points(), expected.y, implementation, "y");
+      expect_close(c, out.y, c.points(), expected.y, implementation, "y", expected.conditioning.y);
     }
 }
 
