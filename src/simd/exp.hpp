@@ -37,37 +37,101 @@ struct ExpConstants<double> {
                                  1.0 / 120,        1.0 / 24,        1.0 / 6,        1.0 / 2};
 };
 
+// Of r = Sign * x the polynomial in x.
+template <typename Real, int Sign>
+FALTUNG_INLINE constexpr Real signed_power(int term) {
+  constexpr int terms = int(sizeof ExpConstants<Real>::q / sizeof(Real));
+  return Sign < 0 && (terms - 1 - term) % 2 ? -ExpConstants<Real>::q[term] : ExpConstants<Real>::q[term];
+}
+
+// a * b - c
+FALTUNG_INLINE Vector<float> fused_subtract(Vector<float> a, Vector<float> b, Vector<float> c) {
+#if defined(FALTUNG_SIMD_avx512)
+  return Vector<float>(_mm512_fmsub_ps(__m512(a), __m512(b), __m512(c)));
+#elif defined(FALTUNG_SIMD_avx2)
+  return Vector<float>(_mm256_fmsub_ps(__m256(a), __m256(b), __m256(c)));
+#else
+  return fma(a, b, -c);
+#endif
+}
+FALTUNG_INLINE Vector<double> fused_subtract(Vector<double> a, Vector<double> b, Vector<double> c) {
+  return fma(a, b, -c);
+}
+
 }  // namespace detail
+
+// Several registers in step: a processor looks ahead over a hundred operations or so, which is one exp() and a half
+// when they come one by one, each operation waiting for the last.
+// x becomes exp(Sign * x), Sign being 1 or -1: the same operations on the same magnitudes, hence exp(-x) has the bits
+// of exp() of -x.
+template <typename Real, int Sign, int Count>
+FALTUNG_INLINE void exp_in_step(Vector<Real> (&x)[Count]) {
+  using Constants = detail::ExpConstants<Real>;
+  using V = Vector<Real>;
+  constexpr int terms = int(sizeof Constants::q / sizeof(Real));
+  V const low = broadcast<Real>(Sign > 0 ? Constants::low : -Constants::high);
+  V const high = broadcast<Real>(Sign > 0 ? Constants::high : -Constants::low);
+  V const log2e = broadcast<Real>(Sign * Constants::log2e), round = broadcast<Real>(Constants::round),
+          one = broadcast<Real>(Real(1));
+  V const ln2_high = broadcast<Real>(-Sign * Constants::ln2_high),
+          ln2_low = broadcast<Real>(-Sign * Constants::ln2_low);
+  V shifted[Count], n[Count], q[Count];
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) {
+    // A NaN goes on: false of every comparison, and the second operand of the instructions.
+#if defined(FALTUNG_SIMD_avx512)
+    if constexpr (sizeof(Real) == 4)
+      x[i] = V(_mm512_max_ps(__m512(low), _mm512_min_ps(__m512(high), __m512(x[i]))));
+    else
+      x[i] = V(_mm512_max_pd(__m512d(low), _mm512_min_pd(__m512d(high), __m512d(x[i]))));
+#else
+    x[i] = x[i] > high ? high : x[i];
+    x[i] = x[i] < low ? low : x[i];
+#endif
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) shifted[i] = fma(x[i], log2e, round);
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) n[i] = shifted[i] - round;
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) x[i] = fma(n[i], ln2_high, x[i]);
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) x[i] = fma(n[i], ln2_low, x[i]);
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) q[i] = broadcast<Real>(detail::signed_power<Real, Sign>(0));
+#pragma GCC unroll 16
+  for (int term = 1; term < terms; ++term) {
+    V const next = broadcast<Real>(detail::signed_power<Real, Sign>(term));
+#pragma GCC unroll 16
+    for (int i = 0; i < Count; ++i) q[i] = fma(q[i], x[i], next);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i)
+    q[i] = Sign > 0 ? fma(q[i], x[i] * x[i], x[i]) : detail::fused_subtract(q[i], x[i] * x[i], x[i]);
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) {
+    V const result = q[i] + one;
+#if defined(FALTUNG_SIMD_avx512)
+    if constexpr (sizeof(Real) == 4)
+      x[i] = V(_mm512_scalef_ps(__m512(result), __m512(n[i])));
+    else
+      x[i] = V(_mm512_scalef_pd(__m512d(result), __m512d(n[i])));
+#else
+    // 2^n in two factors: each is a normal number where 2^n itself may not be.
+    using Integers = typename VectorType<typename Constants::Integer, lanes<Real> >::type;
+    Integers const exponent = Integers(shifted[i]) - Integers(round), half = exponent >> 1;
+    Integers const first = (half + Constants::exponent_bias) << Constants::mantissa_bits;
+    Integers const second = (exponent - half + Constants::exponent_bias) << Constants::mantissa_bits;
+    x[i] = result * V(first) * V(second);
+#endif
+  }
+}
 
 template <typename Real>
 FALTUNG_INLINE Vector<Real> exp(Vector<Real> x) {
-  using Constants = detail::ExpConstants<Real>;
-  using V = Vector<Real>;
-  V const low = broadcast<Real>(Constants::low), high = broadcast<Real>(Constants::high);
-  x = x > high ? high : x;  // false for NaN, which goes on
-  x = x < low ? low : x;
-  V const round = broadcast<Real>(Constants::round);
-  V const shifted = fma(x, broadcast<Real>(Constants::log2e), round);
-  V const n = shifted - round;
-  V r = negated_fma(n, broadcast<Real>(Constants::ln2_high), x);
-  r = negated_fma(n, broadcast<Real>(Constants::ln2_low), r);
-  V q = broadcast<Real>(Constants::q[0]);
-#pragma GCC unroll 16
-  for (int i = 1; i < int(sizeof Constants::q / sizeof(Real)); ++i) q = fma(q, r, broadcast<Real>(Constants::q[i]));
-  V const result = fma(q, r * r, r) + broadcast<Real>(Real(1));
-#if defined(FALTUNG_SIMD_avx512)
-  if constexpr (sizeof(Real) == 4)
-    return V(_mm512_scalef_ps(__m512(result), __m512(n)));
-  else
-    return V(_mm512_scalef_pd(__m512d(result), __m512d(n)));
-#else
-  // 2^n in two factors: each is a normal number where 2^n itself may not be.
-  using Integers = typename VectorType<typename Constants::Integer, lanes<Real> >::type;
-  Integers const exponent = Integers(shifted) - Integers(round), half = exponent >> 1;
-  Integers const first = (half + Constants::exponent_bias) << Constants::mantissa_bits;
-  Integers const second = (exponent - half + Constants::exponent_bias) << Constants::mantissa_bits;
-  return result * V(first) * V(second);
-#endif
+  Vector<Real> one[1] = {x};
+  exp_in_step<Real, 1, 1>(one);
+  return one[0];
 }
 
 }  // namespace faltung::simd::FALTUNG_SIMD

@@ -151,10 +151,16 @@ FALTUNG_INLINE Vector<float> load_converted(float const* from) { return load(fro
 FALTUNG_INLINE Vector<double> load_converted(double const* from) { return load(from); }
 
 FALTUNG_INLINE Vector<float> load_converted(BFloat16 const* from) {
+#if defined(FALTUNG_SIMD_avx512)  // the compiler splits the generic conversion in two halves
+  return Vector<float>(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_as<__m256i>(from)), 16));
+#elif defined(FALTUNG_SIMD_avx2)
+  return Vector<float>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_as<__m128i>(from)), 16));
+#else
   constexpr int n = lanes<float>;
   using Half = typename VectorType<std::uint16_t, n>::type;
   using Word = typename VectorType<std::uint32_t, n>::type;
   return Vector<float>(__builtin_convertvector(load_as<Half>(from), Word) << 16);
+#endif
 }
 
 FALTUNG_INLINE Vector<float> load_converted(Float16 const* from) {
@@ -175,12 +181,22 @@ FALTUNG_INLINE void store_converted(float* to, Vector<float> v) { store(to, v); 
 FALTUNG_INLINE void store_converted(double* to, Vector<double> v) { store(to, v); }
 
 FALTUNG_INLINE void store_converted(BFloat16* to, Vector<float> v) {
+#if defined(FALTUNG_SIMD_avx512)
+  __m512i const bits = __m512i(v), one = _mm512_set1_epi32(1);
+  __m512i const up = _mm512_add_epi32(_mm512_and_si512(_mm512_srli_epi32(bits, 16), one), _mm512_set1_epi32(0x7fff));
+  __mmask16 const is_nan = _mm512_cmp_ps_mask(__m512(v), __m512(v), _CMP_UNORD_Q);
+  __m512i const rounded = _mm512_mask_or_epi32(_mm512_add_epi32(bits, up), is_nan, bits, _mm512_set1_epi32(0x400000));
+  typedef short Words __attribute__((vector_size(64)));
+  Words const words = Words(rounded);  // the upper half of each element
+  store(to, __builtin_shufflevector(words, words, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+#else
   constexpr int n = lanes<float>;
   using Half = typename VectorType<std::uint16_t, n>::type;
   using Word = typename VectorType<std::uint32_t, n>::type;
   Word const bits = Word(v), rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, quiet = (bits >> 16) | 0x40u;
   auto const is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   store(to, __builtin_convertvector(is_nan ? quiet : rounded, Half));
+#endif
 }
 
 FALTUNG_INLINE void store_converted(Float16* to, Vector<float> v) {

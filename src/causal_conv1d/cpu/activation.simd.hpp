@@ -8,19 +8,31 @@ namespace faltung::causal_conv1d::cpu::FALTUNG_SIMD {
 using namespace faltung::simd::FALTUNG_SIMD;
 
 // z / (1 + exp(-z)), torch's formula: 0 far below zero, NaN at minus infinity.
-template <typename Real, Activation activation>
-FALTUNG_INLINE Vector<Real> activate(Vector<Real> z) {
-  if constexpr (activation == Activation::silu)
-    return z / (broadcast<Real>(Real(1)) + faltung::simd::FALTUNG_SIMD::exp<Real>(-z));
-  else
-    return z;
+template <typename Real, Activation activation, int Count>
+FALTUNG_INLINE void activate(Vector<Real> (&z)[Count]) {
+  if constexpr (activation == Activation::silu) {
+    Vector<Real> e[Count];
+#pragma GCC unroll 16
+    for (int i = 0; i < Count; ++i) e[i] = z[i];
+    exp_in_step<Real, -1, Count>(e);
+#pragma GCC unroll 16
+    for (int i = 0; i < Count; ++i) z[i] = z[i] / (broadcast<Real>(Real(1)) + e[i]);
+  }
 }
 
-template <typename Real>
-FALTUNG_INLINE Vector<Real> silu_derivative(Vector<Real> z) {
+// d activate / dz
+template <typename Real, int Count>
+FALTUNG_INLINE void silu_derivative(Vector<Real> (&z)[Count]) {
   Vector<Real> const one = broadcast<Real>(Real(1));
-  Vector<Real> const sigmoid = one / (one + faltung::simd::FALTUNG_SIMD::exp<Real>(-z));
-  return sigmoid * fma(z, one - sigmoid, one);
+  Vector<Real> e[Count];
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) e[i] = z[i];
+  exp_in_step<Real, -1, Count>(e);
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) {
+    Vector<Real> const sigmoid = one / (one + e[i]);
+    z[i] = sigmoid * fma(z[i], one - sigmoid, one);
+  }
 }
 
 template <typename Storage>

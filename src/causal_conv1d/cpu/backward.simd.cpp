@@ -25,14 +25,15 @@ void silu_time(TimeBackward const& c) {
   auto const dz = static_cast<Real*>(c.dz);
   Vector<Real> const bias = broadcast<Real>(*static_cast<Real const*>(c.bias));
   for (std::int64_t at = 0; at < c.count; at += 2 * n) {  // the tile has room for whole pairs
-    Vector<Real> first = bias, second = bias;
+    Vector<Real> z[2] = {bias, bias};
     for (int j = 0; j < c.width; ++j) {
       Vector<Real> const w = broadcast<Real>(weight[j]);
-      first = fma(w, load(xs + at + j), first);
-      second = fma(w, load(xs + at + n + j), second);
+      z[0] = fma(w, load(xs + at + j), z[0]);
+      z[1] = fma(w, load(xs + at + n + j), z[1]);
     }
-    store(dz + at, load(dz + at) * silu_derivative<Real>(first));
-    store(dz + at + n, load(dz + at + n) * silu_derivative<Real>(second));
+    silu_derivative<Real, 2>(z);
+    store(dz + at, load(dz + at) * z[0]);
+    store(dz + at + n, load(dz + at + n) * z[1]);
   }
 }
 
@@ -100,10 +101,11 @@ void silu_channel(ChannelBackward const& c) {
   auto const dz = static_cast<Real*>(c.dz);
   for (std::int64_t t = 0; t < c.tokens; ++t)
     for (std::int64_t at = 0; at < c.stride; at += n) {
-      Vector<Real> z = load(bias + at);
+      Vector<Real> z[1] = {load(bias + at)};
       for (int j = 0; j < c.width; ++j)
-        z = fma(load(weight + j * c.stride + at), load(xs + (t + j) * c.stride + at), z);
-      store(dz + t * c.stride + at, load(dz + t * c.stride + at) * silu_derivative<Real>(z));
+        z[0] = fma(load(weight + j * c.stride + at), load(xs + (t + j) * c.stride + at), z[0]);
+      silu_derivative<Real, 1>(z);
+      store(dz + t * c.stride + at, load(dz + t * c.stride + at) * z[0]);
     }
 }
 

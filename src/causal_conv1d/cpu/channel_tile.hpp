@@ -17,7 +17,7 @@ class ChannelTile {
 
   // Channels of a block: wide enough for the row-by-row walk through memory, narrow enough for weight and rows to stay
   // in cache.
-  static std::int64_t block(Problem const& p) { return p.width <= 8 ? 256 : 64; }
+  static std::int64_t block(Problem const& p) { return p.width <= 4 ? 1024 : p.width <= 8 ? 256 : 64; }
 
   ChannelTile(Problem const&, Tensors const&);
 
