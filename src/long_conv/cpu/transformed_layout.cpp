@@ -177,8 +177,9 @@ Layout choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNeed
 
 }  // namespace
 
-Layout choose_layout(std::array<Axis, 3> const& axes, std::array<AxisNeeds, 3> const& needs, Causality causality,
-                     int lanes) {
+Layout choose_layout(std::array<Axis, 3> const& axes, Causality causality, int lanes) {
+  std::array<AxisNeeds, 3> needs;
+  for (int i = 0; i < 3; ++i) needs[i] = needs_of(axes[i]);
   bool const exact = causality == Causality::exact && std::any_of(axes.begin(), axes.end(), is_causal);
   return exact ? choose_causal_layout(axes, needs, lanes) : choose_rounded_layout(axes, needs, lanes);
 }

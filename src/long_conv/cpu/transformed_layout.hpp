@@ -56,7 +56,7 @@ struct Layout {
   double cost = 0;           // relative, of one image forward
 };
 
-Layout choose_layout(std::array<Axis, 3> const&, std::array<AxisNeeds, 3> const&, Causality, int lanes);
+Layout choose_layout(std::array<Axis, 3> const&, Causality, int lanes);
 
 inline std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

@@ -140,17 +140,17 @@ std::vector<Real> make_twiddle(TransformedPlan<Real> const& plan, Layout const& 
   return result;
 }
 
+// Up to this many points an axis the contract allows fp32 an error of 3e-7, beyond 1e-6.
+constexpr std::int64_t precise_extent = 64;
+
 template <typename Real>
-std::shared_ptr<TransformedPlan<Real> const> make_plan(std::array<Axis, 3> const& axes, Causality causality) {
+std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes, Layout const& l) {
   auto const& kernels = transformed_kernels<Real>();
   int const lanes = kernels.lanes;
   std::array<AxisNeeds, 3> needs;
   for (int i = 0; i < 3; ++i) {
-    require(axes[i].extent < (std::int64_t(1) << 28), "cpu.transformed: expected an extent below 2^28, got ",
-            axes[i].extent);
     needs[i] = needs_of(axes[i]);
   }
-  auto const l = choose_layout(axes, needs, causality, lanes);
   auto result = std::make_shared<TransformedPlan<Real>>();
   auto& plan = *result;
   plan.arrangement = l.arrangement;
@@ -298,7 +298,12 @@ std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3
         return i->plan;
       }
   }
-  auto plan = make_plan<Real>(axes, causality);
+  int const lanes = transformed_kernels<Real>().lanes;
+  auto const layout = choose_layout(axes, causality, lanes);
+  auto plan = make_plan<Real>(axes, layout);
+  bool const small =
+      std::all_of(axes.begin(), axes.end(), [](Axis const& axis) { return axis.extent <= precise_extent; });
+  if (sizeof(Real) == 4 && small) plan->precise = make_plan<double>(axes, layout);
   std::lock_guard const lock(mutex);
   entries.push_front({axes, causality, plan});
   if (entries.size() > kept) entries.pop_back();

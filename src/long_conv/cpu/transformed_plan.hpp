@@ -44,6 +44,11 @@ struct TransformedPlan {
   std::vector<Real> turn, twiddle;
   std::vector<int> slot;
 
+  // Where the contract asks more of fp32 than its transforms give: the same layout in fp64, for filters' spectra. Their
+  // error counts for every image, and in full where a smooth filter has its spectrum in a few frequencies. Null
+  // elsewhere.
+  std::shared_ptr<TransformedPlan<double> const> precise;
+
   std::string text() const;  // for explain
 };
 

@@ -1,89 +1,60 @@
-// What one thread of cpu.transformed does with some channels: stages filters and images of any dtype and layout into
-// planes, has them transformed, and stores results. Owns the scratch memory; what it computes does not depend on how a
-// call was split into tasks.
+// What one thread of cpu.transformed does with some channels: stages images, has them transformed and multiplied with
+// their filters' spectra, and stores results. Owns the scratch memory; what it computes does not depend on how a call
+// was split into tasks.
 #pragma once
 #include <algorithm>
-#include <array>
-#include <cstddef>
+#include <optional>
 
 #include "core/scratch.hpp"
-#include "long_conv/cpu/planes.hpp"
-#include "long_conv/cpu/transformed_plan.hpp"
+#include "long_conv/cpu/transformed_filters.hpp"
+#include "long_conv/cpu/transformed_staging.hpp"
 
 namespace faltung::long_conv::cpu::transformed {
 
-// Channels [first, first + count) of a task; more than one where x has unit stride over channels.
-struct Channels {
-  std::int64_t first;
-  int count;
-};
-
 template <typename Real>
-class Task {
+class Task : Staging<Real> {
+  using Staging<Real>::p_, Staging<Real>::plan_, Staging<Real>::kernels_, Staging<Real>::tensor, Staging<Real>::at,
+      Staging<Real>::transpose_in, Staging<Real>::transpose_out, Staging<Real>::transposes;
+
  public:
-  using Plan = TransformedPlan<Real>;
+  using typename Staging<Real>::Plan;
 
   Task(Problem const& problem, Plan const& plan, int capacity, bool needs_gradient)
-      : p_(problem),
-        plan_(plan),
-        kernels_(transformed_kernels<Real>()),
-        scratch_(bytes(problem, plan, capacity, needs_gradient)) {
+      : Staging<Real>(problem, plan),
+        scratch_(bytes(problem, plan, capacity, needs_gradient)),
+        filters_(problem, plan, capacity, scratch_) {
     int const planes = needs_gradient ? 2 : 1;
-    for (auto& image : images_)
-      if (&image < images_ + planes) image = scratch_.take<Real>(plan.image_plane * capacity);
-    filters_ = scratch_.take<Real>(plan.filter_plane * capacity);
-    spectra_ = scratch_.take<Real>(plan.spectrum * capacity);
+    for (int i = 0; i < planes; ++i) images_[i] = scratch_.take<Real>(plan.image_plane * capacity);
     gradients_ = needs_gradient ? scratch_.take<Real>(plan.spectrum * capacity) : nullptr;
-    taps_ = scratch_.take<Real>(tap_room(problem, plan) * capacity);
-    folded_ = plan.folds ? scratch_.take<Real>(count_of(plan.folded) * capacity) : nullptr;
     if (transposes()) {
       within_ = scratch_.take<Real>(within_room(plan) * capacity);
       outputs_ = scratch_.take<Real>(plan.image_plane * capacity);
-      lines_ = scratch_.take<Real>(count_of(image_extents()) * capacity);
+      lines_ = scratch_.take<Real>(count_of(image_extents(problem)) * capacity);
     }
-    half_ = scratch_.take<Real>(std::max(plan.image_half * planes, plan.filter_half));
+    half_ = scratch_.take<Real>(half_room(plan, planes));
     group_ = scratch_.take<Real>(plan.group * planes);
     work_ = scratch_.take<Real>(plan.work);
     // Rows of padding frequencies are transformed along with the others and dropped: give them a value once.
-    std::fill_n(half_, std::max(plan.image_half * planes, plan.filter_half), Real(0));
+    std::fill_n(half_, half_room(plan, planes), Real(0));
+    if constexpr (sizeof(Real) == 4)
+      if (plan.precise) {
+        precise_.emplace(problem, *plan.precise, capacity, scratch_);
+        precise_memory_ = scratch_.take<double>(kernel_room(*plan.precise));
+        std::fill_n(precise_memory_, plan.precise->filter_half, 0.0);
+      }
   }
 
-  // spectra_ = those of the filters of sample b.
+  // Makes the spectra of the filters of sample b.
   void load_filters(ConstView const& k, std::int64_t b, Channels channels) {
-    std::fill_n(filters_, plan_.filter_plane * channels.count, Real(0));
-    PlaneTensor source = tensor(k, p_.k_dtype, b, channels);
-    if (plan_.folds) {
-      Extents const extents = filter_extents();
-      load_planes(source, extents.data(), contiguous(taps_, extents));
-      for (int c = 0; c < channels.count; ++c)
-        fold(taps_ + c * count_of(extents), folded_ + c * count_of(plan_.folded));
-      source = folded_tensor(folded_, channels.count);
-    }
-    if (transposes()) {
-      Extents const extents = plan_.folded;
-      Real* const taps = plan_.folds ? folded_ : taps_;
-      if (!plan_.folds) load_planes(source, extents.data(), contiguous(taps, extents));
-      for (int c = 0; c < channels.count; ++c)
-        for (auto const& piece : plan_.filter)
-          transpose_in(piece, taps + c * count_of(extents), extents, filters_ + c * plan_.filter_plane,
-                       plan_.geometry.filter);
+    if (precise_) {
+      auto const& precise = *plan_.precise;
+      double* const group = precise_memory_ + precise.filter_half;
+      precise_->load(k, b, channels, precise_memory_, group, group + precise.group);
+      for (int c = 0; c < channels.count; ++c) round_spectrum(precise_->spectrum(c), filters_.spectrum(c));
     } else {
-      for (auto const& piece : plan_.filter) load_planes(at(source, piece), piece.extents.data(), in_filter(piece));
+      filters_.load(k, b, channels, half_, group_, work_);
     }
-    if (transposes()) load_taps_within_blocks(source, channels);
-    for (int c = 0; c < channels.count; ++c)
-      kernels_.filter_spectrum(plan_.geometry, filters_ + c * plan_.filter_plane, spectra_ + c * plan_.spectrum, half_,
-                               group_, work_);
-  }
-
-  void load_taps_within_blocks(PlaneTensor const& k, Channels channels) {
-    auto const& e = plan_.within_block.extents;
-    std::fill_n(within_, within_room(plan_) * channels.count, Real(0));
-    // What are rows of the plane run along the innermost axis of this scratch.
-    PlaneTensor from = at(k, plan_.within_block);
-    std::swap(from.strides[0], from.strides[2]);
-    std::int64_t const extents[3] = {1, e[1], e[0]};
-    load_planes(from, extents, {within_, std::int64_t(within_room(plan_)), {0, plan_.geometry.image.rows, 1}});
+    if (transposes()) filters_.load_within_blocks(k, b, channels, within_, within_room(plan_));
   }
 
   Real* image(int which, int channel) const { return images_[which] + channel * plan_.image_plane; }
@@ -92,7 +63,7 @@ class Task {
     if (plan_.image_is_padded) std::fill_n(images_[which], plan_.image_plane * channels.count, Real(0));
     auto const source = tensor(x, p_.x_dtype, b, channels);
     if (transposes()) {
-      Extents const extents = image_extents();
+      Extents const extents = image_extents(p_);
       load_planes(source, extents.data(), contiguous(lines_, extents));
       for (int c = 0; c < channels.count; ++c)
         for (auto const& piece : plan_.image)
@@ -117,7 +88,7 @@ class Task {
     auto const input = shortcut.data ? tensor(x, p_.x_dtype, b, channels, offsets_of_x_) : PlaneTensor{};
 
     if (transposes()) {
-      Extents const extents = image_extents();
+      Extents const extents = image_extents(p_);
       for (int c = 0; c < channels.count; ++c)
         for (auto const& piece : plan_.image)
           transpose_out(piece, outputs_ + c * plan_.image_plane, plan_.geometry.image, lines_ + c * count_of(extents),
@@ -136,167 +107,77 @@ class Task {
   // Image 0 becomes its convolution; with blocks of a causal axis, which need their input to the end, it goes to
   // outputs_.
   void convolve(int channel) {
-    kernels_.convolve(plan_.geometry, spectra_ + channel * plan_.spectrum,
+    kernels_.convolve(plan_.geometry, filters_.spectrum(channel),
                       transposes() ? within_ + channel * within_room(plan_) : nullptr, image(0, channel),
                       transposes() ? outputs_ + channel * plan_.image_plane : image(0, channel), half_, group_, work_);
   }
 
   // image 0: dy, becomes dx where `spectra`; image 1: x.
   void backward(int channel, bool spectra, Real* gradient) {
-    kernels_.backward(plan_.geometry, spectra ? spectra_ + channel * plan_.spectrum : nullptr, image(0, channel),
+    kernels_.backward(plan_.geometry, spectra ? filters_.spectrum(channel) : nullptr, image(0, channel),
                       gradient ? image(1, channel) : nullptr, gradient, half_, group_, work_);
   }
 
   Real* gradient(int channel) const { return gradients_ + channel * plan_.spectrum; }
 
-  // dk of one channel of sample b, from the spectrum of the gradient.
   void store_filter_gradient(Real const* gradient, View const& dk, std::int64_t b, std::int64_t channel) {
-    kernels_.filter_gradient(plan_.geometry, gradient, filters_, half_, group_, work_);
-    Extents const extents = filter_extents();
-    Real* const target = plan_.folds ? folded_ : taps_;
-    Extents const shape = plan_.folds ? plan_.folded : extents;
-    std::fill_n(target, count_of(shape), Real(0));
-    auto const& g = plan_.geometry.filter;
-    for (auto const& piece : plan_.filter) {
-      auto const [row_step, middle_step, column_step, first] = steps(piece, shape);
-      for (std::int64_t i = 0; i < piece.extents[0]; ++i)
-        for (std::int64_t j = 0; j < piece.extents[1]; ++j) {
-          Real const* const from = filters_ + piece.plane + (i * g.middle + j) * g.pitch;
-          Real* const row = target + first + i * row_step + j * middle_step;
-          for (std::int64_t m = 0; m < piece.extents[2]; ++m) row[m * column_step] += from[m];
-        }
-    }
-    if (plan_.folds) unfold(folded_, taps_);
-    store_planes(contiguous(taps_, extents), extents.data(), tensor(dk, p_.k_dtype, b, {channel, 1}));
+    filters_.store_gradient(gradient, dk, b, channel, half_, group_, work_);
   }
 
  private:
-  static std::size_t count_of(Extents const& e) { return std::size_t(e[0]) * e[1] * e[2]; }
-  Extents filter_extents() const { return {p_.axes[0].filter, p_.axes[1].filter, p_.axes[2].filter}; }
-  static Extents image_extents(Problem const& p) { return {p.axes[0].extent, p.axes[1].extent, p.axes[2].extent}; }
-  Extents image_extents() const { return image_extents(p_); }
-
-  // Blocks of a causal axis: rows of the plane are neighbours in memory.
-  static bool transposes(Plan const& plan) { return plan.arrangement == Arrangement::causal_blocks; }
-  bool transposes() const { return transposes(plan_); }
   static std::size_t within_room(Plan const& plan) {
     return std::size_t(plan.geometry.image.rows) * plan.geometry.image.middle;
   }
-  static std::size_t tap_room(Problem const& p, Plan const&) {
-    return std::size_t(p.axes[0].filter) * p.axes[1].filter * p.axes[2].filter;
+  static std::size_t half_room(Plan const& plan, int planes) {
+    return std::max(plan.image_half * planes, plan.filter_half);
+  }
+  // half, group and work of a filter, one after the other.
+  static std::size_t kernel_room(TransformedPlan<double> const& plan) {
+    return plan.filter_half + plan.group + plan.work;
   }
 
   static std::size_t bytes(Problem const& p, Plan const& plan, int capacity, bool needs_gradient) {
     auto const room = [](std::size_t count) { return Scratch::padded<Real>(count); };
-    std::size_t const planes = needs_gradient ? 2 : 1;
-    return planes * room(plan.image_plane * capacity) + room(plan.filter_plane * capacity) +
-           planes * room(plan.spectrum * capacity) + room(tap_room(p, plan) * capacity) +
-           (plan.folds ? room(count_of(plan.folded) * capacity) : 0) +
-           (transposes(plan) ? room(within_room(plan) * capacity) + room(plan.image_plane * capacity) +
-                                   room(count_of(image_extents(p)) * capacity)
-                             : 0) +
-           room(std::max(plan.image_half * planes, plan.filter_half)) + room(plan.group * planes) + room(plan.work);
-  }
-
-  // The channels of sample b as planes of the problem's own axes.
-  PlaneTensor tensor(ConstView const& view, Dtype dtype, std::int64_t b, Channels channels, std::int64_t* offsets) {
-    for (int c = 0; c < channels.count; ++c)
-      offsets[c] = b * view.strides.batch + (channels.first + c) * view.strides.channel;
-    auto const& s = view.strides.spatial;
-    return {const_cast<void*>(view.data), dtype, channels.count, offsets, {s[0], s[1], s[2]}};
-  }
-  PlaneTensor tensor(ConstView const& view, Dtype dtype, std::int64_t b, Channels channels) {
-    return tensor(view, dtype, b, channels, offsets_);
-  }
-
-  PlaneTensor folded_tensor(Real* data, int count) {
-    auto const& f = plan_.folded;
-    for (int c = 0; c < count; ++c) offsets_[c] = std::int64_t(c * count_of(f));
-    return {data, sizeof(Real) == 4 ? FALTUNG_F32 : FALTUNG_F64, count, offsets_, {f[1] * f[2], f[2], 1}};
-  }
-
-  // The tensor as the axes of the plane walk over it, from the first point of the piece.
-  PlaneTensor at(PlaneTensor const& t, Piece const& piece) const {
-    PlaneTensor result = t;
-    std::int64_t offset = 0;
-    for (int i = 0; i < 3; ++i) {
-      offset += piece.source[i] * t.strides[i];
-      result.strides[i] = t.strides[plan_.walk.axis[i]] * plan_.walk.step[i];
-    }
-    result.data = static_cast<std::byte*>(t.data) + offset * size_of(t.dtype);
+    int const planes = needs_gradient ? 2 : 1;
+    std::size_t result = Filters<Real>::bytes(p, plan, capacity) + planes * room(plan.image_plane * capacity) +
+                         (needs_gradient ? room(plan.spectrum * capacity) : 0) + room(half_room(plan, planes)) +
+                         room(plan.group * planes) + room(plan.work);
+    if (transposes(plan))
+      result += room(within_room(plan) * capacity) + room(plan.image_plane * capacity) +
+                room(count_of(image_extents(p)) * capacity);
+    if (sizeof(Real) == 4 && plan.precise)
+      result +=
+          Filters<double>::bytes(p, *plan.precise, capacity) + Scratch::padded<double>(kernel_room(*plan.precise));
     return result;
   }
 
-  // Elements between neighbours along rows, middle and columns of a piece in an array [shape], and its first element.
-  std::array<std::int64_t, 4> steps(Piece const& piece, Extents const& shape) const {
-    Extents const pitch = {shape[1] * shape[2], shape[2], 1};
-    auto const& [axis, step] = plan_.walk;
-    return {step[0] * pitch[axis[0]], step[1] * pitch[axis[1]], step[2] * pitch[axis[2]],
-            piece.source[0] * pitch[0] + piece.source[1] * pitch[1] + piece.source[2] * pitch[2]};
+  // A spectrum of fp64 in the layout of fp32, whose registers have twice the lanes.
+  void round_spectrum(double const* from, Real* to) const {
+    auto const& g = plan_.geometry;
+    int const lanes = transformed_kernels<Real>().lanes, narrow = transformed_kernels<double>().lanes;
+    std::int64_t const points = g.middle_points * g.column_points * 2, groups = plan_.precise->geometry.groups;
+    for (std::int64_t group = 0; group < groups; ++group) {
+      Real* const target = to + group * narrow / lanes * points * lanes + group * narrow % lanes;
+      double const* const source = from + group * points * narrow;
+      for (std::int64_t i = 0; i < points; ++i)
+        for (int lane = 0; lane < narrow; ++lane) target[i * lanes + lane] = Real(source[i * narrow + lane]);
+    }
   }
 
-  // A piece between the order of the problem, [extents], and a plane whose rows are neighbours there.
-  void transpose_in(Piece const& piece, Real const* from, Extents const& extents, Real* plane, Grid const& g) const {
-    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
-    (void)row_step;
-    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
-      kernels_.transpose(from + first + i * middle_step, column_step, piece.extents[2], piece.extents[0],
-                         plane + piece.plane + i * g.pitch, g.middle * g.pitch);
-  }
-  void transpose_out(Piece const& piece, Real const* plane, Grid const& g, Real* to, Extents const& extents) const {
-    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
-    (void)row_step;
-    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
-      kernels_.transpose(plane + piece.plane + i * g.pitch, g.middle * g.pitch, piece.extents[0], piece.extents[2],
-                         to + first + i * middle_step, column_step);
-  }
-
-  PlaneScratch<Real> contiguous(Real* data, Extents const& e) const {
-    return {data, std::int64_t(count_of(e)), {e[1] * e[2], e[2], 1}};
-  }
-  PlaneScratch<Real> in_filter(Piece const& piece) const {
-    auto const& g = plan_.geometry.filter;
-    return {filters_ + piece.plane, std::int64_t(plan_.filter_plane), {g.middle * g.pitch, g.pitch, 1}};
-  }
   PlaneScratch<Real> in_image(int which, Piece const& piece) const {
     auto const& g = plan_.geometry.image;
     return {images_[which] + piece.plane, std::int64_t(plan_.image_plane), {g.middle * g.pitch, g.pitch, 1}};
   }
 
-  // Calls body(tap of the filter, tap of the folded filter).
-  template <typename Body>
-  void for_each_fold(Body&& body) const {
-    Extents const e = filter_extents();
-    auto const place = [&](int axis, std::int64_t m) {
-      auto const& [extent, filter, centre, boundary] = p_.axes[axis];
-      if (boundary != Boundary::circular) return m;
-      auto const offset = (m - centre) % extent;
-      return offset < 0 ? offset + extent : offset;
-    };
-    std::size_t tap = 0;
-    for (std::int64_t i = 0; i < e[0]; ++i)
-      for (std::int64_t j = 0; j < e[1]; ++j) {
-        auto const row = (place(0, i) * plan_.folded[1] + place(1, j)) * plan_.folded[2];
-        for (std::int64_t m = 0; m < e[2]; ++m) body(tap++, row + place(2, m));
-      }
-  }
-  void fold(Real const* taps, Real* folded) const {
-    std::fill_n(folded, count_of(plan_.folded), Real(0));
-    for_each_fold([&](std::size_t tap, std::int64_t to) { folded[to] += taps[tap]; });
-  }
-  void unfold(Real const* folded, Real* taps) const {
-    for_each_fold([&](std::size_t tap, std::int64_t from) { taps[tap] = folded[from]; });
-  }
-
-  Problem const& p_;
-  Plan const& plan_;
-  TransformedKernels<Real> const& kernels_;
   Scratch scratch_;
+  Filters<Real> filters_;
+  std::optional<Filters<double>> precise_;
+  double* precise_memory_ = nullptr;
   Real* images_[2] = {};
-  Real *filters_, *spectra_, *gradients_, *taps_, *folded_, *half_, *group_, *work_;
+  Real *gradients_, *half_, *group_, *work_;
   Real *within_ = nullptr, *outputs_ = nullptr,
        *lines_ = nullptr;  // blocks of a causal axis: taps within one, y, x or y in order
-  std::int64_t offsets_[most_lanes], offsets_of_x_[most_lanes];
+  std::int64_t offsets_of_x_[most_lanes];
   static constexpr std::int64_t zero_ = 0;
 };
 

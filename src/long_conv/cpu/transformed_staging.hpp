@@ -1,0 +1,95 @@
+// How tensors of any dtype and layout come into the planes of cpu.transformed and back: shared by its images and its
+// filters.
+#pragma once
+#include <array>
+#include <cstddef>
+
+#include "long_conv/cpu/planes.hpp"
+#include "long_conv/cpu/transformed_plan.hpp"
+
+namespace faltung::long_conv::cpu::transformed {
+
+// Channels [first, first + count) of a task; more than one where x has unit stride over channels.
+struct Channels {
+  std::int64_t first;
+  int count;
+};
+
+inline std::size_t count_of(Extents const& e) { return std::size_t(e[0]) * e[1] * e[2]; }
+inline Extents image_extents(Problem const& p) { return {p.axes[0].extent, p.axes[1].extent, p.axes[2].extent}; }
+inline Extents filter_extents(Problem const& p) { return {p.axes[0].filter, p.axes[1].filter, p.axes[2].filter}; }
+
+// A block of planes in the order of the problem, [planes][extents].
+template <typename Real>
+PlaneScratch<Real> contiguous(Real* data, Extents const& e) {
+  return {data, std::int64_t(count_of(e)), {e[1] * e[2], e[2], 1}};
+}
+
+template <typename Real>
+class Staging {
+ public:
+  using Plan = TransformedPlan<Real>;
+
+  Staging(Problem const& problem, Plan const& plan) : p_(problem), plan_(plan), kernels_(transformed_kernels<Real>()) {}
+
+  // Blocks of a causal axis: rows of the plane are neighbours in memory.
+  static bool transposes(Plan const& plan) { return plan.arrangement == Arrangement::causal_blocks; }
+  bool transposes() const { return transposes(plan_); }
+
+ protected:
+  // The channels of sample b as planes of the problem's own axes.
+  PlaneTensor tensor(ConstView const& view, Dtype dtype, std::int64_t b, Channels channels, std::int64_t* offsets) {
+    for (int c = 0; c < channels.count; ++c)
+      offsets[c] = b * view.strides.batch + (channels.first + c) * view.strides.channel;
+    auto const& s = view.strides.spatial;
+    return {const_cast<void*>(view.data), dtype, channels.count, offsets, {s[0], s[1], s[2]}};
+  }
+  PlaneTensor tensor(ConstView const& view, Dtype dtype, std::int64_t b, Channels channels) {
+    return tensor(view, dtype, b, channels, offsets_);
+  }
+
+  // The tensor as the axes of the plane walk over it, from the first point of the piece.
+  PlaneTensor at(PlaneTensor const& t, Piece const& piece) const {
+    PlaneTensor result = t;
+    std::int64_t offset = 0;
+    for (int i = 0; i < 3; ++i) {
+      offset += piece.source[i] * t.strides[i];
+      result.strides[i] = t.strides[plan_.walk.axis[i]] * plan_.walk.step[i];
+    }
+    result.data = static_cast<std::byte*>(t.data) + offset * size_of(t.dtype);
+    return result;
+  }
+
+  // Elements between neighbours along rows, middle and columns of a piece in an array [shape], and its first element.
+  std::array<std::int64_t, 4> steps(Piece const& piece, Extents const& shape) const {
+    Extents const pitch = {shape[1] * shape[2], shape[2], 1};
+    auto const& [axis, step] = plan_.walk;
+    return {step[0] * pitch[axis[0]], step[1] * pitch[axis[1]], step[2] * pitch[axis[2]],
+            piece.source[0] * pitch[0] + piece.source[1] * pitch[1] + piece.source[2] * pitch[2]};
+  }
+
+  // A piece between the order of the problem, [extents], and a plane whose rows are neighbours there.
+  void transpose_in(Piece const& piece, Real const* from, Extents const& extents, Real* plane, Grid const& g) const {
+    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
+    (void)row_step;
+    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
+      kernels_.transpose(from + first + i * middle_step, column_step, piece.extents[2], piece.extents[0],
+                         plane + piece.plane + i * g.pitch, g.middle * g.pitch);
+  }
+  void transpose_out(Piece const& piece, Real const* plane, Grid const& g, Real* to, Extents const& extents) const {
+    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
+    (void)row_step;
+    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
+      kernels_.transpose(plane + piece.plane + i * g.pitch, g.middle * g.pitch, piece.extents[0], piece.extents[2],
+                         to + first + i * middle_step, column_step);
+  }
+
+  Problem const& p_;
+  Plan const& plan_;
+  TransformedKernels<Real> const& kernels_;
+
+ private:
+  std::int64_t offsets_[most_lanes];
+};
+
+}  // namespace faltung::long_conv::cpu::transformed
