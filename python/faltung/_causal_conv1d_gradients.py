@@ -211,11 +211,54 @@ class KernelCausalConv1dBackward(Function):
         *inputs, keys = inputs_and_keys
         gradients = _below_autograd(_kernel_backward, _backward, keys, inputs)
         _setup_backward(ctx, inputs, gradients)
+        ctx.save_for_forward(*inputs[:9])
         return gradients
 
     @staticmethod
     def backward(ctx, *incoming):
         return *_kernel_gradient_of_gradient(ctx, *incoming), None
+
+    @staticmethod
+    def jvp(ctx, tdy, tx, tweight, tbias, tstate, tdfinal, *_):
+        dy, x, weight, bias, state, dfinal, *cut = ctx.saved_tensors
+        need_dx, need_dweight, need_dbias, need_dstate, need_dresidual = ctx.needed
+
+        def convolve(x, weight, bias, state):
+            return _kernel_forward(x, weight, bias, None, state, *cut, 0, -1, ctx.channels_last, False)[0]
+
+        # dz, and its tangent: the gradients are bilinear in dz and in what it meets.
+        dz, tdz = dy, tdy
+        if ctx.activation:
+            z = convolve(x, weight, bias, state)
+            sigmoid = torch.sigmoid(z)
+            slope = sigmoid * (1 + z * (1 - sigmoid))
+            tz = convolve(_or_zeros(tx, x), weight, None, tstate)
+            if tweight is not None or tbias is not None:
+                tz = tz + convolve(x, _or_zeros(tweight, weight), tbias, state)
+            curvature = sigmoid * (1 - sigmoid) * (2 + z * (1 - 2 * sigmoid))
+            dz, tdz = slope * dy, _add(tz * curvature * dy, None if tdy is None else slope * tdy)
+        # Zeros also for what is not needed: torch wants a tangent of each output.
+        total = [
+            torch.zeros_like(like) if needed else x.new_zeros(0)
+            for like, needed in ((x, need_dx), (weight, need_dweight), (bias, need_dbias), (state, need_dstate), (x, need_dresidual))
+        ]
+
+        def add(needs, dz, x, weight, state, dfinal=None):
+            if any(needs):
+                found = _kernel_backward(dz, x, weight, bias, state, dfinal, *cut, 0, ctx.channels_last, *needs)
+                for i, gradient in enumerate(found):
+                    if needs[i]:
+                        total[i] = total[i] + gradient
+
+        if tdz is not None or tdfinal is not None:
+            add((need_dx, need_dweight, need_dbias, need_dstate, False), _or_zeros(tdz, x), x, weight, state, tdfinal)
+        if tweight is not None:
+            add((need_dx, False, False, need_dstate, False), dz, x, tweight, state)
+        if tx is not None or tstate is not None:
+            add((False, need_dweight, False, False, False), dz, _or_zeros(tx, x), weight, tstate)
+        if tdy is not None:
+            add((False, False, False, False, need_dresidual), tdy, x, weight, state)
+        return tuple(total)
 
 
 _kernel_gradient = _gradient(_kernel_backward)
