@@ -98,6 +98,10 @@ void backward(Tensor const& dy, Tensor const& x, Tensor const& weight, Tensor co
   bool const any_dz = through || dweight || dbias;
   auto p = validate(Direction::backward, x, weight, options, dweight || (silu && any_dz) ? Data::read : Data::unread,
                     through || (silu && any_dz) ? Data::read : Data::unread);
+  // Where the sequences lie is read for any gradient, also for those that need neither x nor the weight.
+  if (options.cu_seqlens) check_tensor(*options.cu_seqlens, "cu_seqlens", true);
+  if (options.seq_idx) check_tensor(*options.seq_idx, "seq_idx", true);
+  if (options.lengths) check_tensor(*options.lengths, "lengths", true);
   check_like(dy, "dy", x, "x", Data::read);
   if (dfinal_state) {
     check_state(*dfinal_state, "dfinal_state", p, x, Data::read);

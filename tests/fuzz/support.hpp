@@ -157,6 +157,21 @@ class Argument {
     if (in.one_in(16)) tensor.data = nullptr;
   }
 
+  // Indices from -2 to `last` + 2: mostly ascending, as offsets are, sometimes anything.
+  void fill_indices(Bytes& in, std::int64_t last) {
+    if (!tensor.data || is_floating(dtype()) || dtype() > FALTUNG_I64) return;
+    std::int64_t value = in.one_in(8) ? -2 : 0;
+    bool const ascending = !in.one_in(4);
+    for_each_element(tensor, [&](std::int64_t at) {
+      if (dtype() == FALTUNG_I32) static_cast<std::int32_t*>(tensor.data)[at] = std::int32_t(value);
+      if (dtype() == FALTUNG_I64) static_cast<std::int64_t*>(tensor.data)[at] = value;
+      if (ascending)
+        value = std::min(value + in.below(4), last + (in.one_in(16) ? 2 : 0));
+      else
+        value = in.one_in(20) ? in.wild() : in.below(last + 5) - 2;
+    });
+  }
+
   void fill(Bytes& in) {
     if (!tensor.data || !is_floating(dtype())) return;
     std::uint64_t state = in.raw<std::uint16_t>();
