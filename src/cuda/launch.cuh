@@ -10,6 +10,9 @@ struct LaunchShape {
   unsigned threads;
   std::size_t shared_bytes = 0;
   cudaStream_t stream = nullptr;
+  // The kernel calls grid_wait_for_predecessor() before it touches global memory, so that it may start, and build what
+  // it needs in shared memory, while the kernel before it on the stream ends. Taken from sm_90 on.
+  bool starts_early = false;
 };
 
 // Kernel is a template argument so that each has its own record of the devices on which it is prepared.
@@ -28,6 +31,20 @@ void launch(char const* name, LaunchShape const& shape, Arguments const&... argu
             name);
       prepared.fetch_or(bit, std::memory_order_release);
     }
+  }
+  if (shape.starts_early && device_attribute<cudaDevAttrComputeCapabilityMajor>(0) >= 9) {
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = shape.grid;
+    config.blockDim = dim3(shape.threads);
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = shape.stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    check(cudaLaunchKernelEx(&config, Kernel, arguments...), name);
+    return;
   }
   Kernel<<<shape.grid, shape.threads, shape.shared_bytes, shape.stream>>>(arguments...);
   check(cudaGetLastError(), name);

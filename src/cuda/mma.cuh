@@ -72,6 +72,11 @@ __device__ __forceinline__ void thread_copy_async(void* to, void const* from) {
 }
 __device__ __forceinline__ void thread_wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+// Brings a line of global memory into L2.
+__device__ __forceinline__ void thread_prefetch(void const* line) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+}
+
 // Two floats rounded to one register.
 template <typename Element>
 __device__ __forceinline__ std::uint32_t pack(float low, float high);

@@ -31,7 +31,8 @@ void multiply(Problem const& p, Product product, ConstView const& x, ConstView c
                                                       {.grid = dim3(unsigned(std::min(items, blocks))),
                                                        .threads = Plan<N>::threads,
                                                        .shared_bytes = sizeof(Shared<N>),
-                                                       .stream = stream},
+                                                       .stream = stream,
+                                                       .starts_early = true},
                                                       args);
   });
 }

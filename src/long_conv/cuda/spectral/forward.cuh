@@ -10,6 +10,7 @@ template <int N, typename Element>
 __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_kernel(
     __grid_constant__ ForwardKernelArgs<Element> const p) {
   using P = Plan<N>;
+  grid_release_successor();
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   auto& shared = *reinterpret_cast<Shared<N>*>(dynamic_shared);
   Shape const& shape = p.shape;
@@ -34,6 +35,7 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
   block_make_input_constants<N>(shared.input_constants, cosines);
   block_make_filter_constants<N>(shared.filter_constants, cosines);
   block_make_output_constants<N>(shared.output_constants, cosines);
+  grid_wait_for_predecessor();
   std::int64_t item = blockIdx.x;
   if (item >= items) return;
   stage_filter(item);
@@ -64,6 +66,11 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
     if (more) stage_filter(item + gridDim.x);
     __syncthreads();
 
+    if (more)
+      thread_prefetch_images(p.x, shape, (item + gridDim.x) % shape.channels, (item + gridDim.x) / shape.channels);
+    if (item + 2 * gridDim.x < items)
+      thread_prefetch_filter(p.k, shape, (item + 2 * gridDim.x) % shape.channels,
+                             (item + 2 * gridDim.x) / shape.channels);
 #pragma unroll 1
     for (int pair = warp; pair < N / 2; pair += P::warps)
       warp_multiply_slots<N>(shared.spectrum, shared.filter_spectrum, pair);

@@ -29,7 +29,8 @@ void filter_gradient(Problem const& p, BackwardArgs const& a, cudaStream_t strea
                                                        {.grid = dim3(unsigned(std::min(p.channels, blocks))),
                                                         .threads = Plan<N>::threads,
                                                         .shared_bytes = sizeof(GradientShared<N>),
-                                                        .stream = stream},
+                                                        .stream = stream,
+                                                        .starts_early = true},
                                                        args);
   });
 }

@@ -117,6 +117,7 @@ template <int N, typename Element>
 __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gradient_kernel(
     __grid_constant__ GradientKernelArgs<Element> const p) {
   using P = Plan<N>;
+  grid_release_successor();
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   auto& shared = *reinterpret_cast<GradientShared<N>*>(dynamic_shared);
   Shape const& shape = p.shape;
@@ -127,6 +128,7 @@ __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gra
   auto const cosines = block_make_cosines<N>(shared.sums);
   block_make_input_constants<N>(shared.input_constants, cosines);
   block_make_lag_constants<N>(shared.lag_constants, cosines);
+  grid_wait_for_predecessor();
   for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x) {
     int exponent[2];
 #pragma unroll 1
@@ -156,6 +158,10 @@ __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gra
                          shared.spectra[1], slot);
     }
     __syncthreads();
+    if (c + gridDim.x < shape.channels) {
+      thread_prefetch_images(p.x, shape, c + gridDim.x, 0);
+      thread_prefetch_images(p.dy, shape, c + gridDim.x, 0);
+    }
     constexpr int log2_N = N == 64 ? 6 : 5;
     warp_invert_lags<N>(shared.result, shared.sums, shared.lag_constants,
                         -exponent[0] - exponent[1] - gradient_headroom - log2_N);

@@ -1,6 +1,7 @@
 // From grid to frequencies: the rows of images, and the rows of a filter by lags.
 #pragma once
 #include "cuda/element.cuh"
+#include "cuda/grid.cuh"
 #include "cuda/mma.cuh"
 #include "long_conv/cuda/spectral/constants.cuh"
 
@@ -8,6 +9,26 @@ namespace faltung::long_conv::cuda::spectral {
 
 // Accumulators of a tile of 16 slots: c[0], c[1] slot g, columns 2t, 2t + 1; c[2], c[3] slot g + 8.
 using Tile = float[4];
+
+// What the next turn of a block reads, to L2: a thread per row of the images (a row is at most a line), a thread per
+// line of the filter.
+template <typename Element>
+__device__ __forceinline__ void thread_prefetch_images(Tensor<Element const*> const& x, Shape const& shape,
+                                                       std::int64_t c, std::int64_t group) {
+  int const per_image = blockDim.x / images, image = threadIdx.x / per_image, row = threadIdx.x % per_image;
+  std::int64_t const b = group * shape.images_per_filter + image;
+  if (image < shape.images_per_filter && b < shape.batch && row < shape.rows.extent)
+    thread_prefetch(x.data + b * x.batch + c * x.channel + row * x.row);
+}
+
+template <typename Element>
+__device__ __forceinline__ void thread_prefetch_filter(Tensor<Element const*> const& k, Shape const& shape,
+                                                       std::int64_t c, std::int64_t group) {
+  constexpr int per_line = 128 / int(sizeof(Element));
+  std::int64_t const b = group * shape.images_per_filter, at = threadIdx.x * per_line;
+  if (k.row == shape.columns.filter && k.column == 1 && at < shape.rows.filter * k.row)
+    thread_prefetch(k.data + b * k.batch + c * k.channel + at);
+}
 
 // Two warps, or one, that share an image.
 template <int N>

@@ -33,7 +33,8 @@ void run(Problem const& p, BackwardArgs const& a) {
         {.grid = grid,
          .threads = threads<count>,
          .shared_bytes = backward_bytes(args.shape, tiles, a.dx.data, a.dk.data),
-         .stream = stream},
+         .stream = stream,
+         .starts_early = true},
         args);
   });
 }

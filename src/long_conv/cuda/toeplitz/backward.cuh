@@ -19,6 +19,7 @@ inline constexpr int backward_blocks = tiles == 1   ? 6
 template <typename Element, int tiles>
 __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backward_kernel(
     __grid_constant__ BackwardKernelArgs<Element> const p) {
+  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   constexpr int lags = gradient_lags<tiles>, warps = threads<tiles> / 32;
   Shape const& shape = p.shape;
@@ -32,6 +33,7 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
   float* const gradient = reinterpret_cast<float*>(x_start + layout.operand);
   block_stage_margins<Element, tiles>(dy_start, shape, layout);
   if (p.dk.data) block_stage_margins<Element, tiles>(x_start, shape, layout);
+  grid_wait_for_predecessor();
 
   int const row_groups = p.dx.data ? (shape.rows.extent + rows_per_warp - 1) / rows_per_warp : 0;
   int const lag_groups = p.dk.data ? (shape.row_lags() + lags - 1) / lags : 0;
@@ -39,14 +41,14 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
   std::int64_t const images_in_all = shape.images_per_filter == 1 ? 1 : shape.batch;
   for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x)
     for (std::int64_t sample = blockIdx.y; sample < samples; sample += gridDim.y) {
-      if (p.dx.data)
-        block_stage_filter<Element, tiles>(filter, p.k.data + sample * p.k.batch + c * p.k.channel, p.k.row, p.k.column,
-                                           transposed, layout);
       for (std::int64_t first = 0; first < images_in_all; first += images) {
         std::int64_t const b = sample + first;
         int const count = int(min(std::int64_t(images), images_in_all - first));
         block_stage_images<Element, tiles>(dy, p.dy, shape, layout, b, count, c);
         if (p.dk.data) block_stage_images<Element, tiles>(x, p.x, shape, layout, b, count, c);
+        if (p.dx.data && first == 0)  // while the images are on their way
+          block_stage_filter<Element, tiles>(filter, p.k.data + sample * p.k.batch + c * p.k.channel, p.k.row,
+                                             p.k.column, transposed, layout);
         thread_wait_for_copies();
         __syncthreads();
         for (int work = threadIdx.x / 32; work < row_groups + lag_groups; work += warps) {

@@ -25,10 +25,13 @@ void run(Problem const& p, ForwardArgs const& a) {
   dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows)));
   auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
   visit_int<1, 2, 4>(tiles, "tiles", [&]<int count> {
-    faltung::cuda::launch<forward_kernel<Element, count>>(
-        "cuda.toeplitz forward",
-        {.grid = grid, .threads = threads<count>, .shared_bytes = forward_bytes(args.shape, tiles), .stream = stream},
-        args);
+    faltung::cuda::launch<forward_kernel<Element, count>>("cuda.toeplitz forward",
+                                                          {.grid = grid,
+                                                           .threads = threads<count>,
+                                                           .shared_bytes = forward_bytes(args.shape, tiles),
+                                                           .stream = stream,
+                                                           .starts_early = true},
+                                                          args);
   });
 }
 

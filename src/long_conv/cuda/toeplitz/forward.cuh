@@ -6,6 +6,7 @@ namespace faltung::long_conv::cuda::toeplitz {
 
 template <typename Element, int tiles>
 __global__ __launch_bounds__(threads<tiles>) void forward_kernel(__grid_constant__ ForwardKernelArgs<Element> const p) {
+  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   Shape const& shape = p.shape;
   Layout const layout(shape, tiles);
@@ -13,6 +14,7 @@ __global__ __launch_bounds__(threads<tiles>) void forward_kernel(__grid_constant
   Element* const x = images_start + rows_above * layout.row;
   Element* const filter = images_start + layout.operand;
   block_stage_margins<Element, tiles>(images_start, shape, layout);
+  grid_wait_for_predecessor();
 
   std::int64_t const per_filter = shape.images_per_filter;
   for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x)

@@ -5,6 +5,7 @@
 // fragment lies in the registers in which it is used.
 #pragma once
 #include "cuda/element.cuh"
+#include "cuda/grid.cuh"
 #include "cuda/mma.cuh"
 #include "long_conv/cuda/toeplitz/args.hpp"
 

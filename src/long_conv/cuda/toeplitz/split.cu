@@ -23,10 +23,13 @@ void multiply(Problem const& p, Shape const& shape, ConstView const& x, ConstVie
   std::int64_t const groups = (p.batch + shape.images_per_filter - 1) / shape.images_per_filter;
   dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows)));
   visit_int<1, 2>(choose_policy(p).tiles, "tiles", [&]<int tiles> {
-    faltung::cuda::launch<split_forward_kernel<tiles>>(
-        "cuda.toeplitz fp32",
-        {.grid = grid, .threads = threads<tiles>, .shared_bytes = split_forward_bytes(shape, tiles), .stream = stream},
-        args);
+    faltung::cuda::launch<split_forward_kernel<tiles>>("cuda.toeplitz fp32",
+                                                       {.grid = grid,
+                                                        .threads = threads<tiles>,
+                                                        .shared_bytes = split_forward_bytes(shape, tiles),
+                                                        .stream = stream,
+                                                        .starts_early = true},
+                                                       args);
   });
 }
 
@@ -48,10 +51,13 @@ void split_backward(Problem const& p, BackwardArgs const& a) {
   std::int64_t const samples = shape.images_per_filter == 1 ? p.batch : 1;
   dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(samples, most_rows)));
   visit_int<1, 2>(choose_policy(p).tiles, "tiles", [&]<int tiles> {
-    faltung::cuda::launch<split_gradient_kernel<tiles>>(
-        "cuda.toeplitz fp32 gradient of the filter",
-        {.grid = grid, .threads = threads<tiles>, .shared_bytes = split_gradient_bytes(shape, tiles), .stream = stream},
-        args);
+    faltung::cuda::launch<split_gradient_kernel<tiles>>("cuda.toeplitz fp32 gradient of the filter",
+                                                        {.grid = grid,
+                                                         .threads = threads<tiles>,
+                                                         .shared_bytes = split_gradient_bytes(shape, tiles),
+                                                         .stream = stream,
+                                                         .starts_early = true},
+                                                        args);
   });
 }
 

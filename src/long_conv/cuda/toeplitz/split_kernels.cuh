@@ -8,6 +8,7 @@ namespace faltung::long_conv::cuda::toeplitz {
 template <int tiles>
 __global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
     __grid_constant__ ForwardKernelArgs<float> const p) {
+  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Magnitudes of_images, of_filter;
   Shape const& shape = p.shape;
@@ -17,6 +18,7 @@ __global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
   __half* const filter = start + 2 * layout.operand;
   block_stage_margins<__half, tiles>(start, shape, layout);
   block_stage_margins<__half, tiles>(start + layout.operand, shape, layout);
+  grid_wait_for_predecessor();
 
   std::int64_t const per_filter = shape.images_per_filter;
   for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x)
@@ -42,6 +44,7 @@ __global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
 template <int tiles>
 __global__ __launch_bounds__(threads<tiles>) void split_gradient_kernel(
     __grid_constant__ BackwardKernelArgs<float> const p) {
+  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Magnitudes of_dy, of_x;
   constexpr int lags = tiles == 1 ? 4 : 2, warps = threads<tiles> / 32;
@@ -54,6 +57,7 @@ __global__ __launch_bounds__(threads<tiles>) void split_gradient_kernel(
 #pragma unroll 1
   for (int plane = 0; plane < 4; ++plane)
     block_stage_margins<__half, tiles>(start + plane * layout.operand, shape, layout);
+  grid_wait_for_predecessor();
 
   int const lag_groups = (shape.row_lags() + lags - 1) / lags;
   bool const per_sample = shape.images_per_filter == 1;
