@@ -15,7 +15,7 @@ function(faltung_add_simd_sources target)
       add_library(${object} OBJECT)
       target_include_directories(${object} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
       target_compile_definitions(${object} PRIVATE FALTUNG_SIMD=${simd} FALTUNG_SIMD_${simd})
-      target_compile_options(${object} PRIVATE -Wall -Wextra -Wno-missing-field-initializers -Wno-psabi -Wno-maybe-uninitialized -O3 -ffp-contract=off ${flags_${simd}})
+      target_compile_options(${object} PRIVATE -Wall -Wextra -Wno-missing-field-initializers -Wno-psabi -Wno-uninitialized -Wno-maybe-uninitialized -O3 -ffp-contract=off ${flags_${simd}})
       if(FALTUNG_SANITIZE MATCHES undefined)
         # Checks at every access of a vector multiply the time to compile, and the address sanitizer sees what they would.
         target_compile_options(${object} PRIVATE -O1 -fno-sanitize=alignment,null,object-size,vptr)

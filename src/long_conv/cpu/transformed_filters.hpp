@@ -11,11 +11,11 @@ namespace faltung::long_conv::cpu::transformed {
 template <typename Real>
 class Filters : public Staging<Real> {
   using Staging<Real>::p_, Staging<Real>::plan_, Staging<Real>::kernels_, Staging<Real>::tensor, Staging<Real>::at,
-      Staging<Real>::steps, Staging<Real>::transpose_in;
+      Staging<Real>::steps;
 
  public:
   using typename Staging<Real>::Plan;
-  using Staging<Real>::transposes;
+  using Staging<Real>::transposes, Staging<Real>::transpose_in, Staging<Real>::transpose_out;
 
   // `capacity` channels at a time; takes bytes(...) of the scratch.
   Filters(Problem const& problem, Plan const& plan, int capacity, Scratch& scratch) : Staging<Real>(problem, plan) {

@@ -44,6 +44,7 @@ struct Geometry {
   int groups;              // of `lanes` frequencies
   fft::Passes<Real> rows;  // length M (right_angle) or N (hermitian)
   AxisKind middle_kind, column_kind;
+  std::int64_t period;  // Toeplitz columns: sums stay within runs of so many columns
   std::int64_t middle_points,
       column_points;                  // of a spectrum: lengths of the transforms, or distances of a Toeplitz product
   fft::Passes<Real> middle, columns;  // of length 1 where there is nothing to transform

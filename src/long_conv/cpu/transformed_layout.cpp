@@ -35,8 +35,9 @@ double cost_of(Layout const& l, int lanes) {
       return distances * (points - 0.5 * (double(distances) - 1));
     };
     double const middle = l.kinds[1] == AxisKind::transform ? double(l.lengths[1]) : pairs(l.image[1], l.lengths[1]);
-    product = middle * pairs(l.image[2], l.lengths[2]) * 5.0;
-    if (l.kinds[2] == AxisKind::strict_toeplitz)
+    double const runs = l.period ? double(l.image[2]) / l.period : 1.0;
+    product = middle * runs * pairs(l.period ? l.period : l.image[2], l.lengths[2]) * 5.0;
+    if (l.kinds[2] == AxisKind::strict_toeplitz && l.level != Level::between_runs)
       within = middle / l.image[1] * strips * 0.5 * l.image[0] * (l.image[0] + 1) * 1.3;
   }
   double const paired = l.real_axis == RealAxis::hermitian ? std::ceil(strips / 2) : strips;
@@ -129,7 +130,7 @@ Layout choose_rounded_layout(std::array<Axis, 3> const& axes, std::array<AxisNee
 
 // Causal axes exactly: Toeplitz products over them; where every axis is causal, one is cut into blocks, transformed
 // within.
-Layout choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNeeds, 3> const& needs, int lanes) {
+Layouts choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNeeds, 3> const& needs, int lanes) {
   std::vector<int> causal, other;  // axes of more than one point
   for (int i = 0; i < 3; ++i)
     if (axes[i].extent > 1) (is_causal(axes[i]) ? causal : other).push_back(i);
@@ -153,35 +154,60 @@ Layout choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNeed
       layout.wrapped = -std::min<std::int64_t>(0, needs[order[0]].offsets.low);
       offer(best, layout, needs[order[0]].minimum, needs[order[0]].exact, lanes);
     }
-    return *best;
+    return {*best, std::nullopt};
   }
   int const axis = causal.back(), middle = causal.size() == 2 ? causal[0] : axis == 1 ? 0 : 1;
-  auto const extent = axes[axis].extent;
-  for (std::int64_t block = lanes; block < 2 * extent || block == lanes;
-       block += std::max<std::int64_t>(lanes, round_up(block / 4, lanes))) {
-    if (!fft::is_smooth(int(block))) continue;
-    std::int64_t const blocks = (extent + block - 1) / block, rows = axes[middle].extent;
+  auto const extent = axes[axis].extent, rows = axes[middle].extent;
+  auto const middle_distances = std::min(rows, is_causal(axes[middle]) ? axes[middle].filter : 1);
+  auto const offer_blocks = [&](std::optional<Layout>& to, std::int64_t block, Level level, std::int64_t period) {
+    std::int64_t const blocks = (extent + block - 1) / block;
     // Tap o meets block distances floor(o / block) and the next.
-    auto const distances = std::min(blocks, (axes[axis].filter - 1) / block + 2);
-    auto const middle_distances = std::min(rows, is_causal(axes[middle]) ? axes[middle].filter : 1);
+    auto const distances = std::min(period ? period : blocks, (axes[axis].filter - 1) / block + 2);
     Layout const layout{.arrangement = Arrangement::causal_blocks,
+                        .level = level,
+                        .period = period,
                         .walk = {{axis, middle, axis}, {1, 1, block}},
                         .image = {block, rows, blocks},
                         .lengths = {0, middle_distances, distances},
                         .kinds = {AxisKind::transform, AxisKind::toeplitz, AxisKind::strict_toeplitz},
                         .wrapped = block - 1};
-    offer(best, layout, 2 * block, false, lanes);
+    offer(to, layout, 2 * block, false, lanes);
+  };
+  std::optional<Layout> between;
+  for (std::int64_t block = lanes; block < 2 * extent || block == lanes;
+       block += std::max<std::int64_t>(lanes, round_up(block / 4, lanes))) {
+    if (!fft::is_smooth(int(block))) continue;
+    std::optional<Layout> single;
+    offer_blocks(single, block, Level::only, 0);
+    if (!best || single->cost < best->cost + (between ? between->cost : 0.0)) {
+      best = single;
+      between.reset();
+    }
+    // Two levels: the second one must have a few runs to pay. Periods are multiples of what a Toeplitz product does at
+    // a time.
+    if (rows > 1) continue;
+    for (std::int64_t const period : {8, 16, 32, 64}) {
+      if (2 * block * period > extent) break;
+      std::optional<Layout> within, runs;
+      offer_blocks(within, block, Level::within_runs, period);
+      offer_blocks(runs, block * period, Level::between_runs, 0);
+      if (within->cost + runs->cost < best->cost + (between ? between->cost : 0.0)) {
+        best = within;
+        between = runs;
+      }
+    }
   }
-  return *best;
+  return {*best, between};
 }
 
 }  // namespace
 
-Layout choose_layout(std::array<Axis, 3> const& axes, Causality causality, int lanes) {
+Layouts choose_layout(std::array<Axis, 3> const& axes, Causality causality, int lanes) {
   std::array<AxisNeeds, 3> needs;
   for (int i = 0; i < 3; ++i) needs[i] = needs_of(axes[i]);
   bool const exact = causality == Causality::exact && std::any_of(axes.begin(), axes.end(), is_causal);
-  return exact ? choose_causal_layout(axes, needs, lanes) : choose_rounded_layout(axes, needs, lanes);
+  return exact ? choose_causal_layout(axes, needs, lanes)
+               : Layouts{choose_rounded_layout(axes, needs, lanes), std::nullopt};
 }
 
 }  // namespace faltung::long_conv::cpu

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "long_conv/cpu/transformed_kernels.hpp"
 #include "long_conv/problem.hpp"
@@ -44,8 +45,13 @@ enum class Arrangement {
   causal_blocks  // one causal axis: columns are blocks, rows the places in a block
 };
 
+// A long causal axis in two levels: blocks within a run of blocks, and runs as the blocks of a second layout.
+enum class Level { only, within_runs, between_runs };
+
 struct Layout {
   Arrangement arrangement = Arrangement::grid;
+  Level level = Level::only;
+  std::int64_t period = 0;  // blocks of a run; 0 where all blocks are one run
   Walk walk;
   Extents image;      // extents of the plane
   Extents lengths;    // of the transforms (rows: M or N of transformed_kernels.hpp), or distances of a Toeplitz product
@@ -56,7 +62,12 @@ struct Layout {
   double cost = 0;           // relative, of one image forward
 };
 
-Layout choose_layout(std::array<Axis, 3> const&, Causality, int lanes);
+struct Layouts {
+  Layout layout;
+  std::optional<Layout> between_runs;  // its result is added
+};
+
+Layouts choose_layout(std::array<Axis, 3> const&, Causality, int lanes);
 
 inline std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

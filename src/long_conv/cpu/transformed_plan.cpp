@@ -148,9 +148,7 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
   auto const& kernels = transformed_kernels<Real>();
   int const lanes = kernels.lanes;
   std::array<AxisNeeds, 3> needs;
-  for (int i = 0; i < 3; ++i) {
-    needs[i] = needs_of(axes[i]);
-  }
+  for (int i = 0; i < 3; ++i) needs[i] = needs_of(axes[i]);
   auto result = std::make_shared<TransformedPlan<Real>>();
   auto& plan = *result;
   plan.arrangement = l.arrangement;
@@ -171,6 +169,7 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
   g.columns = plan.columns->passes();
   g.middle_kind = l.kinds[1];
   g.column_kind = l.kinds[2];
+  g.period = l.period ? l.period : l.image[2];
   g.middle_points = l.lengths[1];
   g.column_points = l.lengths[2];
   g.scale = Real(1.0 / (double(length) * length_of(1) * length_of(2)));
@@ -270,12 +269,14 @@ std::string TransformedPlan<Real>::text() const {
       result = concatenate("axis ", walk.axis[0], " in four steps: ", real, " by ", g.column_points);
       break;
     case Arrangement::causal_blocks:
-      result =
-          concatenate("axis ", walk.axis[0], " in blocks of ", walk.step[2], ": ", real, " within, ",
-                      points(g.column_kind, g.column_points), " over earlier blocks, a block with itself directly");
+      result = concatenate("axis ", walk.axis[0], " in blocks of ", walk.step[2], ": ", real, " within, ",
+                           points(g.column_kind, g.column_points), " over earlier blocks",
+                           g.period < g.image.columns ? concatenate(" of a run of ", g.period) : std::string(),
+                           ", a block with itself directly");
       break;
   }
   if (g.middle_points > 1) result += concatenate(", axis ", walk.axis[1], " ", points(g.middle_kind, g.middle_points));
+  if (between_runs) result += "; between runs: " + between_runs->text();
   return result +
          concatenate(", ", transformed_kernels<Real>().lanes, " lanes of ", sizeof(Real) == 4 ? "fp32" : "fp64");
 }
@@ -299,8 +300,9 @@ std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3
       }
   }
   int const lanes = transformed_kernels<Real>().lanes;
-  auto const layout = choose_layout(axes, causality, lanes);
+  auto const [layout, between_runs] = choose_layout(axes, causality, lanes);
   auto plan = make_plan<Real>(axes, layout);
+  if (between_runs) plan->between_runs = make_plan<Real>(axes, *between_runs);
   bool const small =
       std::all_of(axes.begin(), axes.end(), [](Axis const& axis) { return axis.extent <= precise_extent; });
   if (sizeof(Real) == 4 && small) plan->precise = make_plan<double>(axes, layout);

@@ -49,6 +49,9 @@ struct TransformedPlan {
   // elsewhere.
   std::shared_ptr<TransformedPlan<double> const> precise;
 
+  // Causal blocks in runs: what runs of blocks get from earlier runs, to be added. Null where there are none.
+  std::shared_ptr<TransformedPlan const> between_runs;
+
   std::string text() const;  // for explain
 };
 

@@ -36,6 +36,22 @@ class Staging {
   static bool transposes(Plan const& plan) { return plan.arrangement == Arrangement::causal_blocks; }
   bool transposes() const { return transposes(plan_); }
 
+  // A piece between the order of the problem, [extents], and a plane whose rows are neighbours there.
+  void transpose_in(Piece const& piece, Real const* from, Extents const& extents, Real* plane, Grid const& g) const {
+    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
+    (void)row_step;
+    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
+      kernels_.transpose(from + first + i * middle_step, column_step, piece.extents[2], piece.extents[0],
+                         plane + piece.plane + i * g.pitch, g.middle * g.pitch);
+  }
+  void transpose_out(Piece const& piece, Real const* plane, Grid const& g, Real* to, Extents const& extents) const {
+    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
+    (void)row_step;
+    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
+      kernels_.transpose(plane + piece.plane + i * g.pitch, g.middle * g.pitch, piece.extents[0], piece.extents[2],
+                         to + first + i * middle_step, column_step);
+  }
+
  protected:
   // The channels of sample b as planes of the problem's own axes.
   PlaneTensor tensor(ConstView const& view, Dtype dtype, std::int64_t b, Channels channels, std::int64_t* offsets) {
@@ -66,22 +82,6 @@ class Staging {
     auto const& [axis, step] = plan_.walk;
     return {step[0] * pitch[axis[0]], step[1] * pitch[axis[1]], step[2] * pitch[axis[2]],
             piece.source[0] * pitch[0] + piece.source[1] * pitch[1] + piece.source[2] * pitch[2]};
-  }
-
-  // A piece between the order of the problem, [extents], and a plane whose rows are neighbours there.
-  void transpose_in(Piece const& piece, Real const* from, Extents const& extents, Real* plane, Grid const& g) const {
-    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
-    (void)row_step;
-    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
-      kernels_.transpose(from + first + i * middle_step, column_step, piece.extents[2], piece.extents[0],
-                         plane + piece.plane + i * g.pitch, g.middle * g.pitch);
-  }
-  void transpose_out(Piece const& piece, Real const* plane, Grid const& g, Real* to, Extents const& extents) const {
-    auto const [row_step, middle_step, column_step, first] = steps(piece, extents);
-    (void)row_step;
-    for (std::int64_t i = 0; i < piece.extents[1]; ++i)
-      kernels_.transpose(plane + piece.plane + i * g.pitch, g.middle * g.pitch, piece.extents[0], piece.extents[2],
-                         to + first + i * middle_step, column_step);
   }
 
   Problem const& p_;

@@ -31,9 +31,14 @@ class Task : Staging<Real> {
       outputs_ = scratch_.take<Real>(plan.image_plane * capacity);
       lines_ = scratch_.take<Real>(count_of(image_extents(problem)) * capacity);
     }
+    if (plan.between_runs) {
+      runs_.emplace(problem, *plan.between_runs, capacity, scratch_);
+      runs_planes_ = scratch_.take<Real>(plan.between_runs->image_plane * capacity);
+      runs_lines_ = scratch_.take<Real>(count_of(image_extents(problem)));
+    }
     half_ = scratch_.take<Real>(half_room(plan, planes));
-    group_ = scratch_.take<Real>(plan.group * planes);
-    work_ = scratch_.take<Real>(plan.work);
+    group_ = scratch_.take<Real>(group_room(plan, planes));
+    work_ = scratch_.take<Real>(work_room(plan));
     // Rows of padding frequencies are transformed along with the others and dropped: give them a value once.
     std::fill_n(half_, half_room(plan, planes), Real(0));
     if constexpr (sizeof(Real) == 4)
@@ -54,6 +59,7 @@ class Task : Staging<Real> {
     } else {
       filters_.load(k, b, channels, half_, group_, work_);
     }
+    if (runs_) runs_->load(k, b, channels, half_, group_, work_);
     if (transposes()) filters_.load_within_blocks(k, b, channels, within_, within_room(plan_));
   }
 
@@ -89,10 +95,16 @@ class Task : Staging<Real> {
 
     if (transposes()) {
       Extents const extents = image_extents(p_);
-      for (int c = 0; c < channels.count; ++c)
+      for (int c = 0; c < channels.count; ++c) {
+        Real* const line = lines_ + c * count_of(extents);
         for (auto const& piece : plan_.image)
-          transpose_out(piece, outputs_ + c * plan_.image_plane, plan_.geometry.image, lines_ + c * count_of(extents),
-                        extents);
+          transpose_out(piece, outputs_ + c * plan_.image_plane, plan_.geometry.image, line, extents);
+        if (!runs_) continue;
+        auto const& runs = *plan_.between_runs;
+        for (auto const& piece : runs.image)
+          runs_->transpose_out(piece, runs_planes_ + c * runs.image_plane, runs.geometry.image, runs_lines_, extents);
+        for (std::size_t i = 0; i < count_of(extents); ++i) line[i] += runs_lines_[i];
+      }
       store_planes(contiguous(lines_, extents), extents.data(), target,
                    PlaneShortcut<Real>{shortcut.data ? factors : nullptr, input});
       return;
@@ -110,6 +122,15 @@ class Task : Staging<Real> {
     kernels_.convolve(plan_.geometry, filters_.spectrum(channel),
                       transposes() ? within_ + channel * within_room(plan_) : nullptr, image(0, channel),
                       transposes() ? outputs_ + channel * plan_.image_plane : image(0, channel), half_, group_, work_);
+    if (!runs_) return;
+    // lines_ still holds the input in order.
+    auto const& runs = *plan_.between_runs;
+    auto const extents = image_extents(p_);
+    Real* const plane = runs_planes_ + channel * runs.image_plane;
+    if (runs.image_is_padded) std::fill_n(plane, runs.image_plane, Real(0));
+    for (auto const& piece : runs.image)
+      runs_->transpose_in(piece, lines_ + channel * count_of(extents), extents, plane, runs.geometry.image);
+    kernels_.convolve(runs.geometry, runs_->spectrum(channel), nullptr, plane, plane, half_, group_, work_);
   }
 
   // image 0: dy, becomes dx where `spectra`; image 1: x.
@@ -128,8 +149,16 @@ class Task : Staging<Real> {
   static std::size_t within_room(Plan const& plan) {
     return std::size_t(plan.geometry.image.rows) * plan.geometry.image.middle;
   }
+  // Memory of the kernels, for whichever of the plans needs most.
   static std::size_t half_room(Plan const& plan, int planes) {
-    return std::max(plan.image_half * planes, plan.filter_half);
+    auto const own = std::max(plan.image_half * planes, plan.filter_half);
+    return plan.between_runs ? std::max(own, half_room(*plan.between_runs, planes)) : own;
+  }
+  static std::size_t group_room(Plan const& plan, int planes) {
+    return std::max(plan.group * planes, plan.between_runs ? plan.between_runs->group * planes : 0);
+  }
+  static std::size_t work_room(Plan const& plan) {
+    return std::max(plan.work, plan.between_runs ? plan.between_runs->work : 0);
   }
   // half, group and work of a filter, one after the other.
   static std::size_t kernel_room(TransformedPlan<double> const& plan) {
@@ -141,10 +170,13 @@ class Task : Staging<Real> {
     int const planes = needs_gradient ? 2 : 1;
     std::size_t result = Filters<Real>::bytes(p, plan, capacity) + planes * room(plan.image_plane * capacity) +
                          (needs_gradient ? room(plan.spectrum * capacity) : 0) + room(half_room(plan, planes)) +
-                         room(plan.group * planes) + room(plan.work);
+                         room(group_room(plan, planes)) + room(work_room(plan));
     if (transposes(plan))
       result += room(within_room(plan) * capacity) + room(plan.image_plane * capacity) +
                 room(count_of(image_extents(p)) * capacity);
+    if (plan.between_runs)
+      result += Filters<Real>::bytes(p, *plan.between_runs, capacity) +
+                room(plan.between_runs->image_plane * capacity) + room(count_of(image_extents(p)));
     if (sizeof(Real) == 4 && plan.precise)
       result +=
           Filters<double>::bytes(p, *plan.precise, capacity) + Scratch::padded<double>(kernel_room(*plan.precise));
@@ -173,6 +205,8 @@ class Task : Staging<Real> {
   Filters<Real> filters_;
   std::optional<Filters<double>> precise_;
   double* precise_memory_ = nullptr;
+  std::optional<Filters<Real>> runs_;  // of plan_.between_runs
+  Real *runs_planes_ = nullptr, *runs_lines_ = nullptr;
   Real* images_[2] = {};
   Real *gradients_, *half_, *group_, *work_;
   Real *within_ = nullptr, *outputs_ = nullptr,

@@ -12,11 +12,11 @@ namespace faltung::long_conv::cpu::FALTUNG_SIMD {
 // Terms of a chain of sums in fp32; longer sums are made of such chains.
 constexpr Index chain = 64;
 
-// x[row][t + i] = sum over distances of x[row - d0][t + i - d1] k[d0][d1], first <= d1 < pitch of k, d0 < rows of k,
-// for `outputs` neighbours i.
+// x[row][t + i] = sum over distances of x[row - d0][t + i - d1] k[d0][d1], first <= d1 <= reach + i, d1 < pitch of k,
+// d0 < rows of k, for `outputs` neighbours i.
 template <int outputs, typename Real>
 FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> const* k, Index rows, Index k_pitch,
-                                   Index row, Index t, Index first) {
+                                   Index row, Index t, Index reach, Index first) {
   using V = Vector<Real>;
   V total_re[outputs] = {}, total_im[outputs] = {};
   for (Index distance = 0; distance <= row && distance < rows; ++distance) {
@@ -32,7 +32,7 @@ FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> 
         im[i] = fma(x_im, k_re, fma(x_re, k_im, im[i]));
       }
     };
-    Index const last = t + 1 < k_pitch ? t + 1 : k_pitch;
+    Index const last = reach + 1 < k_pitch ? reach + 1 : k_pitch;
     for (Index d0 = first; d0 < last; d0 += chain) {
       V re[outputs] = {}, im[outputs] = {};
       Index const end = d0 + chain <= last ? d0 + chain : last;
@@ -47,7 +47,7 @@ FALTUNG_INLINE void toeplitz_block(Vector<Real>* x, Index x_pitch, Vector<Real> 
     V re[outputs] = {}, im[outputs] = {};
 #pragma GCC unroll 4
     for (int more = 1; more < outputs; ++more)
-      if (t + more >= first && t + more < k_pitch) add(t + more, more, re, im);
+      if (reach + more >= first && reach + more < k_pitch) add(reach + more, more, re, im);
 #pragma GCC unroll 4
     for (int i = 0; i < outputs; ++i) {
       total_re[i] += re[i];
@@ -68,12 +68,13 @@ void toeplitz_product(Geometry<Real> const& g, Vector<Real> const* k, Vector<Rea
   Index const first = g.column_kind == AxisKind::strict_toeplitz ? 1 : 0;
   bool const rows = g.middle_kind == AxisKind::toeplitz;
   auto const run = [&](Vector<Real>* data, Vector<Real> const* filter, Index row) {
+    Index const k_rows = rows ? g.middle_points : 1;
     Index t = g.image.columns;
     for (; t % 4 != 0; --t)
-      toeplitz_block<1, Real>(data, g.column_capacity, filter, rows ? g.middle_points : 1, g.column_points, row, t - 1,
+      toeplitz_block<1, Real>(data, g.column_capacity, filter, k_rows, g.column_points, row, t - 1, (t - 1) % g.period,
                               first);
     for (; t > 0; t -= 4)
-      toeplitz_block<4, Real>(data, g.column_capacity, filter, rows ? g.middle_points : 1, g.column_points, row, t - 4,
+      toeplitz_block<4, Real>(data, g.column_capacity, filter, k_rows, g.column_points, row, t - 4, (t - 4) % g.period,
                               first);
   };
   for (Index middle = (rows ? g.image.middle : g.middle_points) - 1; middle >= 0; --middle) {
