@@ -152,7 +152,7 @@ template <typename Options>
 class StoredOptions {
  public:
   explicit StoredOptions(Options const& options)
-      : memory_(std::max(std::min(options.size, sizeof options), sizeof options.size), true) {
+      : memory_(std::max(std::min(options.size, sizeof options), sizeof options.size), true, alignof(Options)) {
     store(options);
   }
   void store(Options const& options) { std::memcpy(memory_.data(), &options, memory_.size()); }

@@ -135,8 +135,18 @@ void expect_words(faltung_status status) {
   if (status != FALTUNG_OK) FUZZ_CHECK(faltung_last_error()[0] != '\0', "a failure without words");
 }
 
+// What dispatch says about the call without a named implementation.
+std::string explanation(Call& call, faltung_long_conv_options const* options) {
+  auto free_choice = *options;
+  free_choice.implementation = nullptr;
+  std::string text(4096, '\0');
+  faltung_long_conv_explain(call.direction, call.x.pointer(), call.k.pointer(), call.shortcut.pointer(), &free_choice,
+                            text.data(), std::int64_t(text.size()), nullptr);
+  return text;
+}
+
 // Normwise, with room for cancellation: the fuzz target looks for wrong elements, the grid tests measure rounding.
-void compare(Call& call, std::vector<std::vector<double>> const& got) {
+void compare(Call& call, std::vector<std::vector<double>> const& got, faltung_long_conv_options const* options) {
   std::size_t n = 0;
   double const size = [&] {
     double largest = 1;
@@ -158,8 +168,8 @@ void compare(Call& call, std::vector<std::vector<double>> const& got) {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       bool const same = got[n][i] == expected[i] ||
                         std::abs(got[n][i] - expected[i]) <= epsilon * std::max(std::abs(expected[i]), size * 0.01);
-      FUZZ_CHECK(same || !std::isfinite(expected[i]), "output %zu, element %zu: expected %g, got %g", n, i, expected[i],
-                 got[n][i]);
+      FUZZ_CHECK(same || !std::isfinite(expected[i]), "output %zu, element %zu: expected %g, got %g\n%s", n, i,
+                 expected[i], got[n][i], explanation(call, options).c_str());
     }
     ++n;
   }
@@ -169,7 +179,7 @@ void execute(Bytes& in, Call& call) {
   std::size_t bytes = 0;
   // Options end where their size says.
   auto const options_bytes = std::min(call.options.size, sizeof call.options);
-  Guarded options_memory(std::max(options_bytes, sizeof call.options.size), true);
+  Guarded options_memory(std::max(options_bytes, sizeof call.options.size), true, alignof(faltung_long_conv_options));
   auto* const options = reinterpret_cast<faltung_long_conv_options*>(options_memory.data());
   auto const store_options = [&] { std::memcpy(static_cast<void*>(options), &call.options, options_memory.size()); };
   store_options();
@@ -221,7 +231,7 @@ void execute(Bytes& in, Call& call) {
   FUZZ_CHECK(run(call, options) == FALTUNG_OK, "the reference refused: %s", faltung_last_error());
   for (Argument* a : call.inputs())
     if (!a->null && !a->finite()) return;
-  compare(call, got);
+  compare(call, got, options);
 }
 
 }  // namespace

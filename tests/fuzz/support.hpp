@@ -77,7 +77,7 @@ class Bytes {
 // Bytes directly before an inaccessible page or directly after one.
 class Guarded {
  public:
-  Guarded(std::size_t bytes, bool at_end) : bytes_(bytes) {
+  Guarded(std::size_t bytes, bool at_end, std::size_t alignment = 1) : bytes_(bytes) {
     auto const page = std::size_t(sysconf(_SC_PAGESIZE));
     inner_ = (bytes + page - 1) / page * page;
     whole_ = static_cast<unsigned char*>(
@@ -85,7 +85,7 @@ class Guarded {
     FUZZ_CHECK(whole_ != MAP_FAILED, "no address space for %zu bytes", inner_);
     size_ = inner_ + 2 * page;
     if (inner_) FUZZ_CHECK(mprotect(whole_ + page, inner_, PROT_READ | PROT_WRITE) == 0, "mprotect failed");
-    data_ = whole_ + page + (at_end ? inner_ - bytes : 0);
+    data_ = whole_ + page + (at_end ? (inner_ - bytes) / alignment * alignment : 0);
     std::memset(data_, 0xff, bytes);
   }
   ~Guarded() { munmap(whole_, size_); }
