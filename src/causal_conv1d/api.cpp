@@ -38,7 +38,7 @@ ForwardArgs forward_args(Axes axes, Tensor const& x, Tensor const& weight, Tenso
 
 Problem validate_forward(Tensor const& x, Tensor const& weight, Tensor const& y, Tensor const* final_state,
                          Options const& options, Data data) {
-  auto p = validate(Direction::forward, x, weight, options, data, data);
+  auto p = validate(Direction::forward, x, weight, options, data, data, data);
   check_like(y, "y", x, "x", data);
   check_writable(y, "y");
   if (final_state) {
@@ -65,6 +65,7 @@ Direction direction_of(faltung_direction direction) {
 void forward(Tensor const& x, Tensor const& weight, Tensor& y, Tensor* final_state, Options const& options) {
   auto const p = validate_forward(x, weight, y, final_state, options, Data::read);
   auto const& chosen = choose(p, options.implementation);
+  if (p.channels == 0) return;
   chosen.forward(
       p, forward_args(axes_of(options), x, weight, y, final_state, options, make_runtime(p, chosen, x, options)));
 }
@@ -97,11 +98,7 @@ void backward(Tensor const& dy, Tensor const& x, Tensor const& weight, Tensor co
   bool const through = dx || dinitial_state, silu = options.activation == FALTUNG_ACTIVATION_SILU;
   bool const any_dz = through || dweight || dbias;
   auto p = validate(Direction::backward, x, weight, options, dweight || (silu && any_dz) ? Data::read : Data::unread,
-                    through || (silu && any_dz) ? Data::read : Data::unread);
-  // Where the sequences lie is read for any gradient, also for those that need neither x nor the weight.
-  if (options.cu_seqlens) check_tensor(*options.cu_seqlens, "cu_seqlens", true);
-  if (options.seq_idx) check_tensor(*options.seq_idx, "seq_idx", true);
-  if (options.lengths) check_tensor(*options.lengths, "lengths", true);
+                    through || (silu && any_dz) ? Data::read : Data::unread, Data::read);
   check_like(dy, "dy", x, "x", Data::read);
   if (dfinal_state) {
     check_state(*dfinal_state, "dfinal_state", p, x, Data::read);
@@ -123,6 +120,7 @@ void backward(Tensor const& dy, Tensor const& x, Tensor const& weight, Tensor co
     check_gradient(*dinitial_state, "dinitial_state", *options.initial_state, "initial_state");
   }
   auto const& chosen = choose(p, options.implementation);
+  if (p.channels == 0) return;
   auto const axes = axes_of(options);
   auto const view = [&](Tensor* t) { return t ? View{t->data, strides_of(*t, axes)} : View{}; };
   chosen.backward(p, {.dy = {dy.data, strides_of(dy, axes)},
@@ -141,12 +139,12 @@ void backward(Tensor const& dy, Tensor const& x, Tensor const& weight, Tensor co
 }
 
 std::size_t workspace(faltung_direction direction, Tensor const& x, Tensor const& weight, Options const& options) {
-  auto const p = validate(direction_of(direction), x, weight, options, Data::unread, Data::unread);
+  auto const p = validate(direction_of(direction), x, weight, options, Data::unread, Data::unread, Data::unread);
   return choose(p, options.implementation).workspace(p);
 }
 
 std::string explain(faltung_direction direction, Tensor const& x, Tensor const& weight, Options const& options) {
-  return explain(validate(direction_of(direction), x, weight, options, Data::unread, Data::unread),
+  return explain(validate(direction_of(direction), x, weight, options, Data::unread, Data::unread, Data::unread),
                  options.implementation);
 }
 

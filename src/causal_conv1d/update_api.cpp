@@ -100,6 +100,7 @@ void update(Tensor const& x, Tensor& state, Tensor const& weight, Tensor& y, Upd
   auto const& p = call.problem;
   auto const& chosen = choose(p, o.implementation);
   require(chosen.workspace(p) == 0, chosen.name, " needs workspace for an update, which must do without");
+  if (p.channels == 0) return;
   chosen.update(p, {.x = {x.data, call.strides(x)},
                     .weight = weight_of(weight),
                     .bias = vector_of(o.bias),

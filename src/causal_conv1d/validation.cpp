@@ -84,7 +84,7 @@ void check_state(Tensor const& t, char const* name, Problem const& p, Tensor con
 }
 
 Problem validate(Direction direction, Tensor const& x, Tensor const& weight, Options const& options, Data x_data,
-                 Data weight_data) {
+                 Data weight_data, Data cut_data) {
   require(options.size >= sizeof(Options), "options.size: expected ", sizeof(Options),
           " (use faltung_causal_conv1d_options_default), got ", options.size);
   check_layout(options.layout, options.activation);
@@ -118,7 +118,7 @@ Problem validate(Direction direction, Tensor const& x, Tensor const& weight, Opt
             .device = x.device,
             .unit_stride = unit_stride(x.shape[axes.time()], x.strides[axes.channel()], x.strides[axes.time()])};
   if (auto const cu_seqlens = options.cu_seqlens) {
-    check_index(*cu_seqlens, "cu_seqlens", IndexTypes::int32_or_int64, x, data);
+    check_index(*cu_seqlens, "cu_seqlens", IndexTypes::int32_or_int64, x, cut_data);
     require(cu_seqlens->rank == 1 && cu_seqlens->shape[0] >= 1, "cu_seqlens: expected shape [sequences + 1], got ",
             faltung::shape_text(*cu_seqlens));
     require(p.batch == 1, "cu_seqlens: packed sequences need a batch of 1, got x with a batch of ", p.batch);
@@ -126,11 +126,11 @@ Problem validate(Direction direction, Tensor const& x, Tensor const& weight, Opt
     p.sequences = cu_seqlens->shape[0] - 1;
     p.index_dtype = cu_seqlens->dtype;
   } else if (options.seq_idx) {
-    check_index(*options.seq_idx, "seq_idx", IndexTypes::int32, x, data);
+    check_index(*options.seq_idx, "seq_idx", IndexTypes::int32, x, cut_data);
     check_shape(*options.seq_idx, "seq_idx", {p.batch, p.time}, "[batch, time]");
     p.cut = Sequences::labelled;
   } else if (options.lengths) {
-    check_index(*options.lengths, "lengths", IndexTypes::int32_or_int64, x, data);
+    check_index(*options.lengths, "lengths", IndexTypes::int32_or_int64, x, cut_data);
     check_shape(*options.lengths, "lengths", {p.batch}, "[batch]");
     p.cut = Sequences::padded;
     p.index_dtype = options.lengths->dtype;

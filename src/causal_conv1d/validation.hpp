@@ -30,7 +30,8 @@ void check_index(Tensor const&, char const* name, IndexTypes, Tensor const& x, D
 UnitStride unit_stride(std::int64_t time, std::int64_t channel_stride, std::int64_t time_stride);
 
 // The problem of a forward or a backward, with its options' tensors checked.
-Problem validate(Direction, Tensor const& x, Tensor const& weight, Options const&, Data x_data, Data weight_data);
+Problem validate(Direction, Tensor const& x, Tensor const& weight, Options const&, Data x_data, Data weight_data,
+                 Data cut_data);
 // A state [N, D, W-1] or [N, D, W].
 void check_state(Tensor const&, char const* name, Problem const&, Tensor const& x, Data);
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -214,6 +215,9 @@ class Argument {
   std::vector<unsigned char> snapshot() const { return memory_ ? memory_->copy() : std::vector<unsigned char>{}; }
   void poison() {
     if (memory_) std::memset(memory_->data(), 0xff, memory_->size());
+  }
+  void restore(std::vector<unsigned char> const& bytes) {
+    if (memory_) std::memcpy(memory_->data(), bytes.data(), bytes.size());
   }
   bool finite() const { return finite_; }
   Tensor* pointer() { return null ? nullptr : &tensor; }

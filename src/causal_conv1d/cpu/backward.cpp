@@ -128,7 +128,9 @@ void backward_states(Problem const& p, BackwardArgs const& a, Runs const& runs) 
 }  // namespace
 
 void backward(Problem const& p, BackwardArgs const& a) {
-  auto const runs = cut(p, a.cut, a.runtime.check);
+  // Without tokens the batch may be any number, unless there are states.
+  bool const empty = p.cut == Sequences::whole && p.time == 0 && !a.dinitial_state.data;
+  auto const runs = empty ? Runs{} : cut(p, a.cut, a.runtime.check);
   bool const along_time = lanes_of(p) == Lanes::time;
   Blocks const blocks(p, along_time ? 2048 : 512);
   std::vector<double> partial(wants_parameters(a) ? blocks.count() * (p.width + 1) * p.channels : 0);

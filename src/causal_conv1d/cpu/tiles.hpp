@@ -64,8 +64,8 @@ struct Blocks {
   Blocks(Problem const& p, std::int64_t tokens)
       : rows(std::max<std::int64_t>(1, tokens / std::max<std::int64_t>(1, p.time))),
         length(tokens),
-        row_blocks((p.batch + rows - 1) / rows),
-        time_blocks((p.time + length - 1) / length) {}
+        row_blocks(p.batch / rows + (p.batch % rows != 0)),
+        time_blocks(p.time / length + (p.time % length != 0)) {}
   std::int64_t count() const { return row_blocks * time_blocks; }
 };
 

@@ -95,9 +95,9 @@ inline Inputs make_inputs(Case const& c, std::uint64_t seed = 1) {
   return in;
 }
 
-inline causal_conv1d::Options options_of(Case const& c, Inputs const& in, std::string const& implementation,
+inline causal_conv1d::Options options_of(Case const& c, Inputs const& in, char const* implementation,
                                          bool backward = false) {
-  causal_conv1d::Options o{.activation = c.activation, .layout = c.layout, .implementation = implementation.c_str()};
+  causal_conv1d::Options o{.activation = c.activation, .layout = c.layout, .implementation = implementation};
   if (c.with_parameters) {
     o.bias = in.bias.view();
     if (!backward) o.residual = in.residual.view();
@@ -131,10 +131,10 @@ struct Outputs {
 inline Outputs run(Case const& c, Inputs const& in, std::string const& implementation, Arrangement arrangement,
                    faltung_parallel_for parallel = nullptr) {
   Outputs out(c, arrangement);
-  auto options = options_of(c, in, implementation);
+  auto options = options_of(c, in, implementation.c_str());
   options.parallel_for = parallel;
   causal_conv1d::forward(in.x.view(), in.weight.view(), out.y.view(), out.final_state.view(), options);
-  options = options_of(c, in, implementation, true);
+  options = options_of(c, in, implementation.c_str(), true);
   options.parallel_for = parallel;
   causal_conv1d::Gradients gradients{
       .dx = out.dx.view(), .dweight = out.dweight.view(), .dbias = out.dbias.view(), .dresidual = out.dresidual.view()};
