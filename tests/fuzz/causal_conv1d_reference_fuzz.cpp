@@ -1,5 +1,5 @@
-// Decodes bytes into a call of causal_conv1d, as causal_conv1d_fuzz.cpp does, and compares every output of a call that succeeds with the
-// reference's; index tensors of any content included, but for slots that two rows share.
+// Decodes bytes into a call of causal_conv1d, as causal_conv1d_fuzz.cpp does, and compares every output of a call that
+// succeeds with the reference's; index tensors of any content included, but for slots that two rows share.
 #include "support.hpp"
 
 namespace faltung::fuzz {
