@@ -27,13 +27,16 @@ void multiply(Problem const& p, Product product, ConstView const& x, ConstView c
     args.y.vectors &= columns == N;
     std::int64_t const items = (p.batch + shape.images_per_filter - 1) / shape.images_per_filter * p.channels;
     std::int64_t const blocks = std::int64_t(faltung::cuda::multiprocessors()) * Plan<N>::blocks;
-    faltung::cuda::launch<forward_kernel<N, Element>>("cuda.spectral",
-                                                      {.grid = dim3(unsigned(std::min(items, blocks))),
-                                                       .threads = Plan<N>::threads,
-                                                       .shared_bytes = sizeof(Shared<N>),
-                                                       .stream = stream,
-                                                       .starts_early = true},
-                                                      args);
+    bool const is_plain = args.x.vectors && args.y.vectors && !shortcut.data;
+    visit_int<0, 1>(is_plain, "plain", [&]<int plain> {
+      faltung::cuda::launch<forward_kernel<N, plain, Element>>("cuda.spectral",
+                                                               {.grid = dim3(unsigned(std::min(items, blocks))),
+                                                                .threads = Plan<N>::threads,
+                                                                .shared_bytes = sizeof(Shared<N>),
+                                                                .stream = stream,
+                                                                .starts_early = true},
+                                                               args);
+    });
   });
 }
 

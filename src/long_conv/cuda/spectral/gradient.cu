@@ -25,13 +25,15 @@ void filter_gradient(Problem const& p, BackwardArgs const& a, cudaStream_t strea
     args.dy.vectors &= columns == N;
     args.x.vectors &= columns == N;
     std::int64_t const blocks = std::int64_t(faltung::cuda::multiprocessors()) * GradientPlan<N>::blocks;
-    faltung::cuda::launch<gradient_kernel<N, Element>>("cuda.spectral gradient of the filter",
-                                                       {.grid = dim3(unsigned(std::min(p.channels, blocks))),
-                                                        .threads = Plan<N>::threads,
-                                                        .shared_bytes = sizeof(GradientShared<N>),
-                                                        .stream = stream,
-                                                        .starts_early = true},
-                                                       args);
+    visit_int<0, 1>(args.x.vectors && args.dy.vectors, "plain", [&]<int plain> {
+      faltung::cuda::launch<gradient_kernel<N, plain, Element>>("cuda.spectral gradient of the filter",
+                                                                {.grid = dim3(unsigned(std::min(p.channels, blocks))),
+                                                                 .threads = Plan<N>::threads,
+                                                                 .shared_bytes = sizeof(GradientShared<N>),
+                                                                 .stream = stream,
+                                                                 .starts_early = true},
+                                                                args);
+    });
   });
 }
 

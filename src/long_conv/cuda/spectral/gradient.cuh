@@ -113,7 +113,7 @@ __device__ __forceinline__ void warp_invert_lags(float* result, std::uint32_t co
     }
 }
 
-template <int N, typename Element>
+template <int N, bool plain, typename Element>
 __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gradient_kernel(
     __grid_constant__ GradientKernelArgs<Element> const p) {
   using P = Plan<N>;
@@ -134,8 +134,8 @@ __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gra
 #pragma unroll 1
     for (int first_slot = 0; first_slot < N; first_slot += gradient_slots) {
       Rows<N> rows[2];  // of x, of dy
-      warp_load_rows<N>(rows[0], p.x, shape, image, c, first_row, present);
-      warp_load_rows<N>(rows[1], p.dy, shape, image, c, first_row, present);
+      warp_load_rows<N, plain>(rows[0], p.x, shape, image, c, first_row, present);
+      warp_load_rows<N, plain>(rows[1], p.dy, shape, image, c, first_row, present);
       if (first_slot == 0) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {

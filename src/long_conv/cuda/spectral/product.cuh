@@ -113,15 +113,16 @@ __device__ __forceinline__ void warp_invert_rows(HalfGrid<N>& sums, std::uint32_
 }
 
 // Unfolds, scales, adds the shortcut, stores: a lane has N / 8 neighbouring columns of either half.
-template <int N, typename Element>
+template <int N, bool plain, typename Element>
 __device__ __forceinline__ void warp_store_grid(HalfGrid<N> const& sums, ForwardKernelArgs<Element> const& p,
                                                 std::int64_t b, std::int64_t c, int first_row, int exponent) {
   constexpr int words = N / 16;
   int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   int const half_exponent = exponent >> 1;
   float const scale = power_of_two(half_exponent), rest = power_of_two(exponent - half_exponent);
+  bool const has_shortcut = !plain && p.shortcut.data;
   float const shortcut =
-      p.shortcut.data ? thread_load<float>(p.shortcut.data, p.shortcut.dtype, c * p.shortcut.stride) : 0.f;
+      has_shortcut ? thread_load<float>(p.shortcut.data, p.shortcut.dtype, c * p.shortcut.stride) : 0.f;
 #pragma unroll
   for (int m = 0; m < 2; ++m)
 #pragma unroll
@@ -142,7 +143,7 @@ __device__ __forceinline__ void warp_store_grid(HalfGrid<N> const& sums, Forward
           value[1][e] = even - odd;
         }
         int const column = 2 * words * t + 2 * n;
-        if (p.shortcut.data)
+        if (has_shortcut)
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             if (column + e < p.shape.columns.extent) value[0][e] += shortcut * widened(x[(column + e) * p.x.column]);
@@ -153,7 +154,7 @@ __device__ __forceinline__ void warp_store_grid(HalfGrid<N> const& sums, Forward
         far[words - 1 - n] = pack<Element>(value[1][1], value[1][0]);
       }
       int const far_column = N - 2 * words * (t + 1);
-      if (p.y.vectors) {
+      if (plain || p.y.vectors) {
         using Vector = std::conditional_t<words == 4, uint4, uint2>;
         *reinterpret_cast<Vector*>(to + 2 * words * t) = reinterpret_cast<Vector const&>(near);
         *reinterpret_cast<Vector*>(to + far_column) = reinterpret_cast<Vector const&>(far);

@@ -52,7 +52,8 @@ struct Rows {
   std::uint32_t near[4][words], far[4][words];
 };
 
-template <int N, typename Element>
+// `plain`: rows are whole and aligned, known when the kernel is compiled.
+template <int N, bool plain, typename Element>
 __device__ __forceinline__ void warp_load_rows(Rows<N>& rows, Tensor<Element const*> const& x, Shape const& shape,
                                                std::int64_t b, std::int64_t c, int first_row, bool present) {
   constexpr int words = Rows<N>::words;
@@ -62,7 +63,7 @@ __device__ __forceinline__ void warp_load_rows(Rows<N>& rows, Tensor<Element con
   for (int n = 0; n < 4; ++n) {
     int const row = first_row + 8 * n + g;
     bool const inside = present && row < shape.rows.extent;
-    if (x.vectors) {
+    if (plain || x.vectors) {
       using Vector = std::conditional_t<words == 4, uint4, uint2>;
       Vector near{}, far{};
       if (inside) {
@@ -148,12 +149,15 @@ __device__ __forceinline__ void block_stage_filter(std::uint32_t* filter, std::u
   auto* const to = reinterpret_cast<unsigned short*>(filter);
   std::uint32_t most = 0;
   std::int64_t column_offset[per_row];
+  int place[per_row];  // of a lag in its half of the row; a warp's rows are all even or all odd
   bool live[per_row];
 #pragma unroll
   for (int i = 0; i < per_row; ++i) {
-    std::int64_t const tap = shape.columns.tap(lane + 32 * i - (N - 1));
+    int const lag = lane + 32 * i - (N - 1), element = lag > 0 ? lag : N - lag;
+    std::int64_t const tap = shape.columns.tap(lag);
     live[i] = tap >= 0;
     column_offset[i] = tap * strides.column;
+    place[i] = filter_chunk<N>(warp, element / 8) * 8 + element % 8;
   }
   for (int start = warp; start < 2 * N - 1; start += rows_at_once * P::warps) {
     unsigned short value[rows_at_once][per_row];
@@ -172,12 +176,9 @@ __device__ __forceinline__ void block_stage_filter(std::uint32_t* filter, std::u
       if (row >= 2 * N - 1) continue;
 #pragma unroll
       for (int i = 0; i < per_row; ++i) {
-        int const lag = lane + 32 * i - (N - 1);
-        auto const place = [&](int element) {
-          to[row * 2 * N + filter_chunk<N>(row, element / 8) * 8 + element % 8] = value[j][i];
-        };
-        if (lag >= 0 && lag < N) place(lag);
-        if (lag <= 0) place(N - lag);
+        bool const last = i == per_row - 1, middle = i == per_row / 2 - 1;
+        if (!last || lane < 31) to[row * 2 * N + place[i]] = value[j][i];  // position 2N - 1 is no lag
+        if (middle && lane == 31) to[row * 2 * N + filter_chunk<N>(warp, 0) * 8] = value[j][i];  // lag 0 meets itself
         most = max(most, std::uint32_t(value[j][i] & 0x7fff));
       }
     }

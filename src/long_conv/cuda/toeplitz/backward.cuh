@@ -19,7 +19,6 @@ inline constexpr int backward_blocks = tiles == 1   ? 6
 template <typename Element, int tiles>
 __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backward_kernel(
     __grid_constant__ BackwardKernelArgs<Element> const p) {
-  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   constexpr int lags = gradient_lags<tiles>, warps = threads<tiles> / 32;
   Shape const& shape = p.shape;

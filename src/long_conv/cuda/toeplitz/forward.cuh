@@ -6,7 +6,6 @@ namespace faltung::long_conv::cuda::toeplitz {
 
 template <typename Element, int tiles>
 __global__ __launch_bounds__(threads<tiles>) void forward_kernel(__grid_constant__ ForwardKernelArgs<Element> const p) {
-  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   Shape const& shape = p.shape;
   Layout const layout(shape, tiles);

@@ -8,7 +8,6 @@ namespace faltung::long_conv::cuda::toeplitz {
 template <int tiles>
 __global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
     __grid_constant__ ForwardKernelArgs<float> const p) {
-  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Magnitudes of_images, of_filter;
   Shape const& shape = p.shape;
@@ -44,7 +43,6 @@ __global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
 template <int tiles>
 __global__ __launch_bounds__(threads<tiles>) void split_gradient_kernel(
     __grid_constant__ BackwardKernelArgs<float> const p) {
-  grid_release_successor();
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Magnitudes of_dy, of_x;
   constexpr int lags = tiles == 1 ? 4 : 2, warps = threads<tiles> / 32;

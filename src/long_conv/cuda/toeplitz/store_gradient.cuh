@@ -19,11 +19,30 @@ __device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<
     l += l < 0 ? columns.extent : 0;
     return l == 0 ? row[0] : row[l] + row[l - columns.extent];
   };
-  for (std::int64_t m0 = threadIdx.x / 32; m0 < rows.filter; m0 += blockDim.x / 32) {
+  int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  constexpr int most = 1 << 30;
+  if (!rows.circular && !columns.circular && rows.filter < most && columns.filter < most) {
+    // The usual case in 32 bits: without a lag there is no centre to speak of.
+    bool const empty = rows.low > rows.high || columns.low > columns.high;
+    int const row_centre = empty ? 0 : int(rows.centre), column_centre = empty ? 0 : int(columns.centre);
+    int const row_filter = int(rows.filter), column_filter = int(columns.filter);
+    for (int m0 = warp; m0 < row_filter; m0 += warps) {
+      int const d = m0 - row_centre;
+      bool const meets = !empty && d >= rows.low && d <= rows.high;
+      float const* const from = gradient + (d - rows.low) * row_stride - column_centre;
+      Element* to = dk + m0 * strides.row + lane * strides.column;
+#pragma unroll 4
+      for (int m1 = lane; m1 < column_filter; m1 += 32, to += 32 * strides.column) {
+        int const l = m1 - column_centre;
+        *to = rounded<Element>(meets && l >= columns.low && l <= columns.high ? from[m1] : 0.f);
+      }
+    }
+    return;
+  }
+  for (std::int64_t m0 = warp; m0 < rows.filter; m0 += warps) {
     std::int64_t d = m0 - rows.centre;
     if (rows.circular && d < 0) d += rows.extent;
     bool const meets = rows.circular || (d >= rows.low && d <= rows.high);
-    int const lane = threadIdx.x % 32;
     Element* to = dk + m0 * strides.row + lane * strides.column;
     for (std::int64_t m1 = lane, l = lane - columns.centre; m1 < columns.filter;
          m1 += 32, l += 32, to += 32 * strides.column) {
