@@ -54,8 +54,13 @@ class Task : Staging<Real> {
     if (precise_) {
       auto const& precise = *plan_.precise;
       double* const group = precise_memory_ + precise.filter_half;
-      precise_->load(k, b, channels, precise_memory_, group, group + precise.group);
-      for (int c = 0; c < channels.count; ++c) round_spectrum(precise_->spectrum(c), filters_.spectrum(c));
+      // Planes that are staged together are at most as many as a register has lanes: it holds fewer doubles.
+      int const most = transformed_kernels<double>().lanes;
+      for (int done = 0; done < channels.count; done += most) {
+        Channels const some{channels.first + done, std::min(channels.count - done, most)};
+        precise_->load(k, b, some, precise_memory_, group, group + precise.group);
+        for (int c = 0; c < some.count; ++c) round_spectrum(precise_->spectrum(c), filters_.spectrum(done + c));
+      }
     } else {
       filters_.load(k, b, channels, half_, group_, work_);
     }
