@@ -199,6 +199,14 @@ class Argument {
     return result;
   }
 
+  // Whether elements share memory: legal for an output, with unspecified values.
+  bool overlaps() const {
+    std::vector<std::int64_t> places;
+    for_each_element(tensor, [&](std::int64_t at) { places.push_back(at); });
+    std::sort(places.begin(), places.end());
+    return std::adjacent_find(places.begin(), places.end()) != places.end();
+  }
+
   // Bytes that belong to no element still hold the poison.
   bool gaps_intact() const {
     if (!memory_ || !tensor.data) return true;
