@@ -32,6 +32,8 @@ class TimeTile {
         residual_(scratch_.take<std::byte>((capacity + lanes_) * size_)),
         y_(scratch_.take<std::byte>((capacity + lanes_) * size_)) {}
 
+  Tokens const& tokens() const { return tokens_; }
+
   void append(Run const& run, std::int64_t t, std::int64_t end, TimeForward const& channel, std::int64_t c) {
     auto const before = p_.width - 1;
     while (t < end) {
@@ -89,15 +91,17 @@ void forward_along_time(Problem const& p, ForwardArgs const& a, Runs const& runs
   auto const lanes = forward_kernels().vector_bytes / real;
   bool const in_place =
       a.x.strides.time == 1 && a.y.strides.time == 1 && (!a.residual.data || a.residual.strides.time == 1);
+  bool const apart = takes_history(p.width, lanes);
   auto const kernel = forward_kernels().time(p.x_dtype, Input::stored, p.width, p.activation);
   parallel_for(a.runtime.parallel, p.channels * blocks.count(), [&](std::int64_t first, std::int64_t last) {
     TimeTile tile(p, a);
-    double weight[256], bias;
+    double weight[256], bias, history[4];
     for (auto item = first, staged = std::int64_t(-1); item < last; ++item) {
       auto const c = item / blocks.count();
       if (staged != c) stage_parameters(p, a.weight, a.bias, c, 1, 1, weight, &bias);
       staged = c;
       TimeForward call{.x = nullptr,
+                       .history = nullptr,
                        .weight = weight,
                        .bias = &bias,
                        .residual = nullptr,
@@ -107,20 +111,26 @@ void forward_along_time(Problem const& p, ForwardArgs const& a, Runs const& runs
       for_each_piece(
           p, runs, blocks, item % blocks.count(),
           [&](Run const& run, std::int64_t t, std::int64_t end) {
-            // The tokens whose windows lie in x, from an aligned y on: a store across two cache lines costs as much as
-            // two.
-            auto begin = std::max(t, run.begin + before);
+            // The tokens whose windows lie in x or, where the kernel takes them apart, in the history; from an aligned
+            // y on: a store across two cache lines costs as much as two.
+            auto begin = apart ? t : std::max(t, run.begin + before);
             auto const y =
                 reinterpret_cast<std::uintptr_t>(element(a.y.data, offset(a.y.strides, run.row, c, begin), size));
             begin += (lanes - y / size % lanes) % lanes;
             auto const count = in_place && end > begin ? (end - begin) / lanes * lanes : 0;
             if (count == 0) return tile.append(run, t, end, call, c);
             tile.append(run, t, begin, call, c);
+            call.history = nullptr;
+            if (begin < run.begin + before) {
+              tile.tokens().along_time(run, c, begin - before, before, history);
+              call.history = history;
+            }
             call.x = element(a.x.data, offset(a.x.strides, run.row, c, begin - before), size);
             call.y = element(a.y.data, offset(a.y.strides, run.row, c, begin), size);
             call.residual = element(a.residual.data, offset(a.residual.strides, run.row, c, begin), size);
             call.count = count;
             kernel(call);
+            call.history = nullptr;
             tile.append(run, begin + count, end, call, c);
           },
           [&](std::int64_t row, std::int64_t t, std::int64_t end) {

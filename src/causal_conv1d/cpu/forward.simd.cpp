@@ -42,9 +42,10 @@ void forward_time(TimeForward const& call) {
   V const bias = broadcast<Real>(*static_cast<Real const*>(c.bias));
   V weights[Width];
   for (int j = 0; j < Width; ++j) weights[j] = broadcast<Real>(static_cast<Real const*>(c.weight)[j]);
-  alignas(vector_bytes) In history[n] = {};
-  for (int i = 0; i < before; ++i) history[n - before + i] = x[i - before];
-  V previous = load_converted(history);
+  alignas(vector_bytes) Real history[n] = {};
+  for (int i = 0; i < before; ++i)
+    history[n - before + i] = c.history ? static_cast<Real const*>(c.history)[i] : load_one<Real>(x + i - before);
+  V previous = load(history);
   auto const residual = static_cast<Storage const*>(c.residual);
   auto const y = static_cast<Storage*>(c.y);
   auto const step = [&]<int Count>(std::int64_t at) __attribute__((always_inline)) {
@@ -154,7 +155,7 @@ struct Time {
   template <typename Storage, typename In, int Width, Activation activation>
   static constexpr Function choose() {
     // fp64 on a small register has fewer lanes than the widest windows known to the compiler reach back.
-    if constexpr (Width > 0 && Width - 1 <= lanes<typename RealOf<Storage>::type>)
+    if constexpr (takes_history(Width, lanes<typename RealOf<Storage>::type>))
       return forward_time<Storage, In, Width, activation>;
     else
       return forward_time_any<Storage, In, activation>;

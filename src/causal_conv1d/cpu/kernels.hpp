@@ -11,7 +11,8 @@ enum class Input { stored, widened };
 
 // One channel, unit stride along time; count is a multiple of the lanes.
 struct TimeForward {
-  void const* x;         // [count + width - 1]: W-1 tokens of history first
+  void const* x;         // [count + width - 1]: W-1 tokens of history first, not read where `history` holds them
+  void const* history;   // Real [width - 1], what those first W-1 are; null: read them from x
   void const* weight;    // Real [width]
   void const* bias;      // Real [1]
   void const* residual;  // like y, or null
@@ -19,6 +20,11 @@ struct TimeForward {
   std::int64_t count;
   int width;
 };
+
+// Whether the kernel for time takes a history apart from x.
+constexpr bool takes_history(std::int64_t width, std::int64_t lanes) {
+  return width >= 2 && width <= 4 && width - 1 <= lanes;
+}
 
 // A block of channels, unit stride along them; channels is a multiple of the lanes.
 struct ChannelForward {
