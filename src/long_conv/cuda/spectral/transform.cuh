@@ -159,16 +159,34 @@ __device__ __forceinline__ void block_stage_filter(std::uint32_t* filter, std::u
     column_offset[i] = tap * strides.column;
     place[i] = filter_chunk<N>(warp, element / 8) * 8 + element % 8;
   }
+  LagAxis const& rows = shape.rows;
+  // Where row lags have their taps in a row, pointers step from one to the next.
+  Element const* at[per_row];
+  std::int64_t const row_step = rows.sign * P::warps * strides.row;
+#pragma unroll
+  for (int i = 0; i < per_row; ++i)
+    at[i] = k + column_offset[i] + (rows.centre + rows.sign * (warp - (N - 1))) * strides.row;
   for (int start = warp; start < 2 * N - 1; start += rows_at_once * P::warps) {
     unsigned short value[rows_at_once][per_row];
+    if (!rows.circular) {
 #pragma unroll
-    for (int j = 0; j < rows_at_once; ++j) {
-      int const row = start + j * P::warps;
-      std::int64_t const tap = row < 2 * N - 1 ? shape.rows.tap(row - (N - 1)) : -1;
-      Element const* const from = k + tap * strides.row;
+      for (int j = 0; j < rows_at_once; ++j) {
+        int const lag = start + j * P::warps - (N - 1);
+        bool const inside = lag >= rows.low && lag <= rows.high;
 #pragma unroll
-      for (int i = 0; i < per_row; ++i)
-        value[j][i] = tap >= 0 && live[i] ? reinterpret_cast<unsigned short const&>(from[column_offset[i]]) : 0;
+        for (int i = 0; i < per_row; ++i, at[i - 1] += row_step)
+          value[j][i] = inside && live[i] ? *reinterpret_cast<unsigned short const*>(at[i]) : 0;
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < rows_at_once; ++j) {
+        int const row = start + j * P::warps;
+        std::int64_t const tap = row < 2 * N - 1 ? rows.tap(row - (N - 1)) : -1;
+        Element const* const from = k + tap * strides.row;
+#pragma unroll
+        for (int i = 0; i < per_row; ++i)
+          value[j][i] = tap >= 0 && live[i] ? *reinterpret_cast<unsigned short const*>(from + column_offset[i]) : 0;
+      }
     }
 #pragma unroll
     for (int j = 0; j < rows_at_once; ++j) {

@@ -31,11 +31,14 @@ __device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<
       bool const meets = !empty && d >= rows.low && d <= rows.high;
       float const* const from = gradient + (d - rows.low) * row_stride - column_centre;
       Element* to = dk + m0 * strides.row + lane * strides.column;
-#pragma unroll 4
-      for (int m1 = lane; m1 < column_filter; m1 += 32, to += 32 * strides.column) {
-        int const l = m1 - column_centre;
-        *to = rounded<Element>(meets && l >= columns.low && l <= columns.high ? from[m1] : 0.f);
-      }
+      constexpr int at_once = 4;
+      for (int start = lane; start < column_filter; start += 32 * at_once)
+#pragma unroll
+        for (int u = 0; u < at_once; ++u, to += 32 * strides.column) {
+          int const m1 = start + 32 * u, l = m1 - column_centre;
+          if (m1 < column_filter)
+            *to = rounded<Element>(meets && l >= columns.low && l <= columns.high ? from[m1] : 0.f);
+        }
     }
     return;
   }
