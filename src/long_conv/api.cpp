@@ -1,4 +1,5 @@
-// Validates a call once, turns its tensors into a Problem and views, and hands them to the first implementation that accepts.
+// Validates a call once, turns its tensors into a Problem and views, and hands them to the first implementation that
+// accepts.
 #include "long_conv/api.hpp"
 
 #include <cstring>
@@ -21,7 +22,9 @@ struct Layout {
   int spatial_axis(int leading, int i) const { return (last ? leading : leading + 1) + i; }
 };
 
-char const* layout_text(bool last) { return last ? "[batch, 1 to 3 spatial axes, channels]" : "[batch, channels, 1 to 3 spatial axes]"; }
+char const* layout_text(bool last) {
+  return last ? "[batch, 1 to 3 spatial axes, channels]" : "[batch, channels, 1 to 3 spatial axes]";
+}
 
 Axis make_axis(Options const& options, int i, std::int64_t extent, std::int64_t filter) {
   auto const boundary = options.boundary[i];
@@ -31,6 +34,10 @@ Axis make_axis(Options const& options, int i, std::int64_t extent, std::int64_t 
   if (centre == FALTUNG_DEFAULT_CENTRE)
     centre = boundary == FALTUNG_ZERO ? filter / 2 : boundary == FALTUNG_CIRCULAR ? (filter - 1) / 2 : 0;
   require(boundary != FALTUNG_CAUSAL || centre == 0, "centre[", i, "]: a causal axis has centre 0, got ", centre);
+  // Expanded axes make any extent legal: sums of an extent, a filter and a centre must fit 64 bits.
+  constexpr std::int64_t largest = std::int64_t(1) << 60;
+  require(extent < largest && filter < largest, "axis ", i, ": expected extents below 2^60, got ", extent,
+          " points and ", filter, " taps");
   constexpr std::int64_t limit = std::int64_t(1) << 62;
   require(centre > -limit && centre < limit, "centre[", i, "]: expected a magnitude below 2^62, got ", centre);
   return {extent, filter, centre, Boundary(int(boundary))};
@@ -81,10 +88,17 @@ Call make_call(Direction direction, Tensor const& x, Tensor const& k, Tensor con
   require(k_leading == 0 || k_leading == 1, "k must have ", layout.spatial_rank + 1, " axes (channels and ",
           layout.spatial_rank, " spatial) or one more for the batch, since x has shape ", shape_text(x), "; got shape ",
           shape_text(k));
-  Problem p{.direction = direction, .rank = layout.spatial_rank, .batch = x.shape[0],
-            .channels = x.shape[layout.channel_axis(1)], .axes = {}, .sharing = FilterSharing::shared,
-            .x_dtype = x.dtype, .k_dtype = k.dtype, .shortcut_dtype = shortcut ? shortcut->dtype : x.dtype,
-            .device = x.device, .unit_stride = UnitStride::none};
+  Problem p{.direction = direction,
+            .rank = layout.spatial_rank,
+            .batch = x.shape[0],
+            .channels = x.shape[layout.channel_axis(1)],
+            .axes = {},
+            .sharing = FilterSharing::shared,
+            .x_dtype = x.dtype,
+            .k_dtype = k.dtype,
+            .shortcut_dtype = shortcut ? shortcut->dtype : x.dtype,
+            .device = x.device,
+            .unit_stride = UnitStride::none};
   auto const k_channels = k.shape[layout.channel_axis(k_leading)];
   require(k_channels == p.channels, "k has ", k_channels, " channels, x has ", p.channels, " (shapes ", shape_text(k),
           " and ", shape_text(x), ")");
@@ -140,7 +154,8 @@ std::string explain(Problem const& p, char const* only) {
   for (auto const& i : found->implementations) {
     auto const reason = reason_against(i, p, only);
     if (!reason && !chosen) chosen = i.name;
-    text += concatenate("  ", i.name, ": ", reason ? std::string("declines: ") + reason : "accepts: " + i.policy(p), "\n");
+    text +=
+        concatenate("  ", i.name, ": ", reason ? std::string("declines: ") + reason : "accepts: " + i.policy(p), "\n");
   }
   return text + "  chosen: " + (chosen ? chosen : "none") + "\n";
 }
@@ -155,8 +170,10 @@ Runtime make_runtime(Problem const& p, Implementation const& chosen, Tensor cons
   auto const needed = chosen.workspace(p);
   require(needed <= options.workspace_size && (needed == 0 || options.workspace), "workspace: ", chosen.name, " needs ",
           needed, " bytes, got ", options.workspace ? options.workspace_size : 0);
-  return {.parallel = {options.parallel_for, options.parallel_context}, .stream = options.stream,
-          .device_index = x.device_index, .workspace = options.workspace};
+  return {.parallel = {options.parallel_for, options.parallel_context},
+          .stream = options.stream,
+          .device_index = x.device_index,
+          .workspace = options.workspace};
 }
 
 }  // namespace
