@@ -95,7 +95,8 @@ FALTUNG_API faltung_status faltung_info(char* text, int64_t capacity, int64_t* n
    dtypes: F64, F32, F16, BF16; y, dy, dx have that of x, dk that of k, dshortcut that of shortcut; k and shortcut may differ from x.
    Same inputs, same bits; the bits of y[b, c] depend on no other sample, channel, thread count or stride.
    Accuracy (relative L2 error against double, r that of correct rounding): bf16 1.1 r, fp16 1.2 r (2.2 r where transformed),
-   fp32 3e-7 up to 64 points an axis and 1e-6 for anything, fp64 1e-13. */
+   fp32 3e-7 up to 64 points an axis and 1e-6 for anything, fp64 1e-13; of a result that is small because its sums cancel, relative
+   to the root of the sum of its squared terms. */
 
 typedef FALTUNG_ENUM { FALTUNG_ZERO = 0, FALTUNG_CIRCULAR = 1, FALTUNG_CAUSAL = 2 } faltung_boundary;
 typedef FALTUNG_ENUM { FALTUNG_CHANNELS_FIRST = 0, FALTUNG_CHANNELS_LAST = 1 } faltung_layout;

@@ -35,7 +35,8 @@ class Filters : public Staging<Real> {
   void load(ConstView const& k, std::int64_t b, Channels channels, Real* half, Real* group, Real* work) {
     std::fill_n(filters_, plan_.filter_plane * channels.count, Real(0));
     PlaneTensor const source = folded(k, b, channels);
-    if (transposes()) {
+    // Taps along the rows of the plane are neighbours, unless a later axis of one point has several taps.
+    if (transposes() && rows_are_neighbours()) {
       Extents const extents = plan_.folded;
       Real* const taps = plan_.folds ? folded_ : taps_;
       if (!plan_.folds) load_planes(source, extents.data(), contiguous(taps, extents));
@@ -86,6 +87,12 @@ class Filters : public Staging<Real> {
   }
 
  private:
+  bool rows_are_neighbours() const {
+    std::int64_t step = 1;
+    for (int axis = plan_.walk.axis[0] + 1; axis < 3; ++axis) step *= plan_.folded[axis];
+    return step == 1;
+  }
+
   // k itself, or where axes are circular its taps summed modulo the extents.
   PlaneTensor folded(ConstView const& k, std::int64_t b, Channels channels) {
     PlaneTensor const taps = tensor(k, p_.k_dtype, b, channels);
