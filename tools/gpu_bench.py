@@ -23,6 +23,7 @@ SHAPES = [(8, 768, (16, 16), full(16, 16), BF16, {}), (8, 768, (32, 32), full(32
           (8, 384, (32, 32), full(32, 32), BF16, {"per_sample": True}), (256, 384, (14, 14), full(14, 14), BF16, {}),
           (8, 768, (32, 32), (7, 7), BF16, {}), (8, 768, (32, 32), (13, 13), BF16, {}), (8, 768, (32, 32), (31, 31), BF16, {}),
           (8, 768, (64, 64), (7, 7), BF16, {}), (8, 768, (64, 64), (13, 13), BF16, {}), (8, 768, (64, 64), (31, 31), BF16, {}),
+          (8, 768, (16, 16), full(16, 16), BF16, {"filter_dtype": FP32}), (8, 768, (32, 32), full(32, 32), BF16, {"filter_dtype": FP32}),
           (8, 768, (16, 16), full(16, 16), BF16, {"channels_last": True})]
 
 NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32"}
@@ -88,13 +89,13 @@ def bench_shape(library, shape, peers, rate):
     leading = (batch, channels) if flags.get("per_sample") else (channels,)
     x_count, k_count = batch * channels * math.prod(extents), math.prod(leading) * math.prod(filters)
 
-    def random(*size):
-        value = torch.randn(*size, device="cuda").to(dtype)
+    def random(*size, kind=dtype):
+        value = torch.randn(*size, device="cuda").to(kind)
         return value.movedim(-len(extents) - 1, -1).contiguous() if last else value
 
     def make():
         x, dy = random(batch, channels, *extents), random(batch, channels, *extents)
-        k = random(*leading, *filters) / math.sqrt(math.prod(extents))
+        k = random(*leading, *filters, kind=flags.get("filter_dtype", dtype)) / math.sqrt(math.prod(extents))
         return x, dy, k, torch.empty_like(x), torch.empty_like(x), torch.empty_like(k)
 
     set_bytes = width * (4 * x_count + 2 * k_count)
@@ -164,7 +165,8 @@ def bench_shape(library, shape, peers, rate):
         one = len(extents) == 1
         record = {"operator": "long_conv", "direction": direction, "dtype": NAMES[dtype],
                   "shape": {"B": batch, "C": channels, "N": extents[0] if one else list(extents), "K": filters[0] if one else list(filters),
-                            **({"filters": "per sample"} if len(leading) == 2 else {})},
+                            **({"filters": "per sample"} if len(leading) == 2 else {}),
+                            **({"filter_dtype": NAMES[flags["filter_dtype"]]} if "filter_dtype" in flags else {})},
                   "layout": "channels last" if last else "channels first", "implementation": library.chosen(name, x, k, **options),
                   "device_ms": times[direction], **({"warm_device_ms": warm} if direction == "forward+backward" else {}), "floor_ms": floors[direction] * width / rate / 1e6,
                   "copy_ms": 2 * x_count * width / rate / 1e6, "error": {key: error[key] for key in keys}}

@@ -84,6 +84,10 @@ def cases():
             yield Case(small, 2, (n, n), filters, dtype, view=name)
     for dtype, filter_dtype in ((BF16, FP32), (FP16, FP32), (FP32, BF16), (FP32, FP64), (BF16, FP16)):
         yield Case(2, 2, (16, 16), (31, 31), dtype, filter_dtype=filter_dtype)
+    for dtype, extents in itertools.product((BF16, FP16), ((14, 15), (32, 32), (40, 16))):
+        yield Case(9, 2, extents, full(*extents), dtype, filter_dtype=FP32, shortcut=True)
+        yield Case(3, 2, extents, (7, 8), dtype, filter_dtype=FP32, boundary="circular", channels_last=True)
+        yield Case(2, 2, extents, extents, dtype, filter_dtype=FP32, boundary="causal", per_sample=True, mean=8.0)
     # Means and filters.
     for dtype, mean, shape, n in itertools.product((BF16, FP16, FP32), (0.0, 8.0, 100.0), ("white", "decaying", "smooth"), (16, 32)):
         yield Case(4, 2, (n, n), full(n, n), dtype, mean=mean, filter_shape=shape)

@@ -49,7 +49,7 @@ void backward(Problem const& p, BackwardArgs const& a) {
     else
       run<__half>(p, part);
   };
-  if (p.x_dtype == FALTUNG_F32) {
+  if (is_split(p)) {
     split_backward(p, a);
   } else if (a.dx.data && a.dk.data && !choose_policy(p).one_launch) {
     auto part = a;

@@ -9,6 +9,9 @@ struct ToeplitzPolicy {
   bool one_launch;  // dx and dk together: dy is loaded once; where shared memory holds all of it
 };
 
+// Whether operands are split into two halves: fp32, and fp32 filters with 16-bit images.
+inline bool is_split(Problem const& p) { return p.k_dtype == FALTUNG_F32; }
+
 Shape make_shape(Problem const&);
 // Bytes of shared memory of the largest launch.
 std::size_t shared_bytes(Problem const&);

@@ -39,7 +39,7 @@ void run(Problem const& p, ForwardArgs const& a) {
 
 void forward(Problem const& p, ForwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
-  if (p.x_dtype == FALTUNG_F32)
+  if (is_split(p))
     split_forward(p, a);
   else if (p.x_dtype == FALTUNG_BF16)
     run<__nv_bfloat16>(p, a);

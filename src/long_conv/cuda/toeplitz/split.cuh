@@ -28,21 +28,29 @@ __device__ __forceinline__ void thread_store_split(__half* to, int low_plane, fl
   to[low_plane] = __float2half((value - __half2float(high)) * 0x1p11f);
 }
 
+template <typename X>
+__device__ __forceinline__ float as_float(X value) {
+  if constexpr (std::is_same_v<X, float>)
+    return value;
+  else
+    return widened(value);
+}
+
 // visit(row, column, value) for the points of an image of 16 `tiles` columns; zeros beyond the grid.
-template <int tiles, typename Visit>
-__device__ __forceinline__ void warp_visit_image(Tensor<float const*> const& x, Shape const& shape, std::int64_t b,
+template <int tiles, typename X, typename Visit>
+__device__ __forceinline__ void warp_visit_image(Tensor<X const*> const& x, Shape const& shape, std::int64_t b,
                                                  std::int64_t c, bool present, Visit const& visit) {
   constexpr int row_length = 16 * tiles, row_step = 32 / row_length;
   int const lane = threadIdx.x % 32, column = lane % row_length;
   bool const inside = present && column < shape.columns.extent;
-  float const* at = x.data + b * x.batch + c * x.channel + column * x.column + lane / row_length * x.row;
+  X const* at = x.data + b * x.batch + c * x.channel + column * x.column + lane / row_length * x.row;
 #pragma unroll 8
   for (int row = lane / row_length; row < shape.rows.extent; row += row_step, at += row_step * x.row)
-    visit(row, column, inside ? *at : 0.f);
+    visit(row, column, inside ? as_float(*at) : 0.f);
 }
 
-template <int tiles>
-__device__ __forceinline__ void block_measure_images(Magnitudes& magnitudes, Tensor<float const*> const& x,
+template <int tiles, typename X>
+__device__ __forceinline__ void block_measure_images(Magnitudes& magnitudes, Tensor<X const*> const& x,
                                                      Shape const& shape, std::int64_t b, int count, std::int64_t c) {
   for (int image = threadIdx.x / 32; image < images; image += threads<tiles> / 32) {
     std::uint32_t most = 0;
@@ -60,8 +68,8 @@ __device__ __forceinline__ std::uint32_t largest_of(Magnitudes const& magnitudes
 }
 
 // `exponent(image)`: that of the image's power of two.
-template <int tiles, typename Exponent>
-__device__ __forceinline__ void block_stage_split_images(__half* to, Tensor<float const*> const& x, Shape const& shape,
+template <int tiles, typename X, typename Exponent>
+__device__ __forceinline__ void block_stage_split_images(__half* to, Tensor<X const*> const& x, Shape const& shape,
                                                          Layout const& layout, std::int64_t b, int count,
                                                          std::int64_t c, Exponent const& exponent) {
   for (int image = threadIdx.x / 32; image < images; image += threads<tiles> / 32) {
@@ -74,8 +82,8 @@ __device__ __forceinline__ void block_stage_split_images(__half* to, Tensor<floa
 }
 
 // visit(row, position, tap) for the filter by lags, as in block_stage_filter.
-template <int tiles, typename Visit>
-__device__ __forceinline__ void block_visit_filter(float const* k, std::int64_t row_stride, std::int64_t column_stride,
+template <int tiles, typename K, typename Visit>
+__device__ __forceinline__ void block_visit_filter(K const* k, std::int64_t row_stride, std::int64_t column_stride,
                                                    Shape const& shape, Visit const& visit) {
   constexpr int filter_row = 32 * tiles, row_step = threads<tiles> / filter_row;
   int const e = threadIdx.x % filter_row, lags = shape.row_lags();
@@ -83,13 +91,13 @@ __device__ __forceinline__ void block_visit_filter(float const* k, std::int64_t 
 #pragma unroll 8
   for (int r = threadIdx.x / filter_row; r < lags + spare_lags; r += row_step) {
     std::int64_t const m0 = r < lags && m1 >= 0 ? shape.rows.tap(shape.rows.low + r) : -1;
-    visit(r, e, m0 >= 0 ? k[m0 * row_stride + m1 * column_stride] : 0.f);
+    visit(r, e, m0 >= 0 ? as_float(k[m0 * row_stride + m1 * column_stride]) : 0.f);
   }
 }
 
 // Returns the exponent of the filter's power of two. Contains a barrier.
-template <int tiles>
-__device__ __forceinline__ int block_stage_split_filter(__half* to, Magnitudes& magnitudes, float const* k,
+template <int tiles, typename K>
+__device__ __forceinline__ int block_stage_split_filter(__half* to, Magnitudes& magnitudes, K const* k,
                                                         std::int64_t row_stride, std::int64_t column_stride,
                                                         Shape const& shape, Layout const& layout) {
   constexpr int filter_row = 32 * tiles;
@@ -187,9 +195,9 @@ __device__ __forceinline__ void warp_split_product(float (&sums)[rows_per_warp][
 }
 
 // `exponent(image)`: that of the result.
-template <int tiles, typename Exponent>
+template <int tiles, typename X, typename Exponent>
 __device__ __forceinline__ void warp_store_split_rows(float const (&sums)[rows_per_warp][tiles][4],
-                                                      Tensor<float const*> const& x, Tensor<float*> const& y,
+                                                      Tensor<X const*> const& x, Tensor<X*> const& y,
                                                       Shortcut const& shortcut, Shape const& shape, std::int64_t b,
                                                       int count, std::int64_t c, int first_row,
                                                       Exponent const& exponent) {
@@ -200,8 +208,8 @@ __device__ __forceinline__ void warp_store_split_rows(float const (&sums)[rows_p
     int const image = 2 * t + second;
     if (image >= count) continue;
     int const e = exponent(image);
-    float const* const from = x.data + (b + image) * x.batch + c * x.channel;
-    float* const to = y.data + (b + image) * y.batch + c * y.channel;
+    X const* const from = x.data + (b + image) * x.batch + c * x.channel;
+    X* const to = y.data + (b + image) * y.batch + c * y.channel;
 #pragma unroll
     for (int j = 0; j < rows_per_warp; ++j)
 #pragma unroll
@@ -211,8 +219,8 @@ __device__ __forceinline__ void warp_store_split_rows(float const (&sums)[rows_p
           int const row = first_row + j, column = 16 * tile + 4 * (g / 2) + 2 * q + g % 2;
           if (row >= shape.rows.extent || column >= shape.columns.extent) continue;
           float value = scaled(sums[j][tile][2 * q + second], e);
-          if (shortcut.data) value += factor * from[row * x.row + column * x.column];
-          to[row * y.row + column * y.column] = value;
+          if (shortcut.data) value += factor * as_float(from[row * x.row + column * x.column]);
+          to[row * y.row + column * y.column] = rounded<X>(value);
         }
   }
 }

@@ -1,13 +1,30 @@
-// The kernels of fp32: y or dx of one channel and eight images per block, dk of one filter per block.
+// The kernels of fp32, and of 16-bit images with fp32 filters: y or dx of one channel and eight images per block, dk of
+// one filter per block.
 #pragma once
 #include "long_conv/cuda/toeplitz/split.cuh"
 #include "long_conv/cuda/toeplitz/store_gradient.cuh"
 
 namespace faltung::long_conv::cuda::toeplitz {
 
-template <int tiles>
+template <typename X, typename K>
+struct SplitForwardArgs {
+  Shape shape;
+  Tensor<X const*> x;
+  Tensor<K const*> k;
+  Shortcut shortcut;
+  Tensor<X*> y;
+};
+
+template <typename X, typename K>
+struct SplitGradientArgs {
+  Shape shape;
+  Tensor<X const*> dy, x;
+  Tensor<K*> dk;
+};
+
+template <int tiles, typename X, typename K>
 __global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
-    __grid_constant__ ForwardKernelArgs<float> const p) {
+    __grid_constant__ SplitForwardArgs<X, K> const p) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Magnitudes of_images, of_filter;
   Shape const& shape = p.shape;
@@ -40,9 +57,9 @@ __global__ __launch_bounds__(threads<tiles>) void split_forward_kernel(
     }
 }
 
-template <int tiles>
+template <int tiles, typename X, typename K>
 __global__ __launch_bounds__(threads<tiles>) void split_gradient_kernel(
-    __grid_constant__ BackwardKernelArgs<float> const p) {
+    __grid_constant__ SplitGradientArgs<X, K> const p) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ Magnitudes of_dy, of_x;
   constexpr int lags = tiles == 1 ? 4 : 2, warps = threads<tiles> / 32;

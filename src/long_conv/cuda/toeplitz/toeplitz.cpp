@@ -40,7 +40,7 @@ ToeplitzPolicy choose_policy(Problem const& p) {
 std::size_t shared_bytes(Problem const& p) {
   auto const shape = make_shape(p);
   auto const [tiles, one_launch] = choose_policy(p);
-  if (p.x_dtype == FALTUNG_F32)
+  if (is_split(p))
     return p.direction == Direction::forward
                ? split_forward_bytes(shape, tiles)
                : std::max(split_forward_bytes(shape, tiles), split_gradient_bytes(shape, tiles));
@@ -51,15 +51,15 @@ std::size_t shared_bytes(Problem const& p) {
 
 char const* reject(Problem const& p) {
   if (p.x_dtype == FALTUNG_F64) return "takes fp32 and inputs of 16 bits";
-  if (p.k_dtype != p.x_dtype) return "takes filters of the dtype of x";
+  if (p.k_dtype != p.x_dtype && p.k_dtype != FALTUNG_F32) return "takes filters of the dtype of x or in fp32";
   if (p.axes[0].extent != 1 || p.axes[0].filter != 1 || p.axes[0].centre != 0) return "takes one or two axes";
   if (p.axes[2].extent > 64) return "takes rows of up to 64 points";
-  if (p.x_dtype == FALTUNG_F32 && p.axes[2].extent > 32) return "takes rows of up to 32 points in fp32";
+  if (is_split(p) && p.axes[2].extent > 32) return "takes rows of up to 32 points where the filter is fp32";
   if (p.axes[1].extent > 4096) return "takes up to 4096 rows";
   for (auto const& axis : p.axes)
     if (axis.boundary == Boundary::circular && axis.filter > axis.extent)
       return "takes circular filters of at most the extent: longer ones add up taps";
-  std::size_t const beside = p.x_dtype == FALTUNG_F32 ? 2 * sizeof(Magnitudes) : 0;
+  std::size_t const beside = is_split(p) ? 2 * sizeof(Magnitudes) : 0;
   if (shared_bytes(p) + beside > std::size_t(faltung::cuda::shared_memory_budget()))
     return "eight images and their filter exceed the device's shared memory";
   return nullptr;
@@ -68,7 +68,7 @@ char const* reject(Problem const& p) {
 std::string policy(Problem const& p) {
   auto const shape = make_shape(p);
   auto const [tiles, one_launch] = choose_policy(p);
-  bool const fp32 = p.x_dtype == FALTUNG_F32, split = p.direction == Direction::backward && (fp32 || !one_launch);
+  bool const fp32 = is_split(p), split = p.direction == Direction::backward && (fp32 || !one_launch);
   return concatenate("mma.sync m16n8k16 of ", fp32 ? "three products of fp16 halves of fp32" : name_of(p.x_dtype),
                      ", fp32 sums; ", shape.images_per_filter, shape.images_per_filter == 1 ? " image" : " images",
                      " a block, ", tiles, " x 16 columns, ", rows_per_warp, " rows a warp, ", shape.row_lags(),
