@@ -258,7 +258,8 @@ void execute(Bytes& in, Call& c) {
   // Options end where their size says.
   auto const whole = update ? sizeof c.update_options : sizeof c.options;
   auto const claimed = update ? c.update_options.size : c.options.size;
-  Guarded options(std::max(std::min(claimed, whole), sizeof claimed), true);
+  auto const aligned = (std::min(claimed, whole) + 7) / 8 * 8;  // the struct starts where its alignment wants it
+  Guarded options(std::max(aligned, sizeof claimed), true);
   auto const store = [&] {
     std::memcpy(options.data(), update ? static_cast<void const*>(&c.update_options) : &c.options, options.size());
   };
