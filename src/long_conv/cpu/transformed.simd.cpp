@@ -130,10 +130,24 @@ void transpose_plane(Real const* from, std::int64_t from_pitch, std::int64_t row
     }
 }
 
+void round_spectrum(double const* from, std::int64_t groups, std::int64_t points, float* to) {
+  constexpr int narrow = lanes<double>, wide = lanes<float>;
+  using Half = VectorType<float, narrow>::type;
+  for (Index group = 0; group < groups; ++group) {
+    float* const target = to + group * narrow / wide * points * wide + group * narrow % wide;
+    double const* const source = from + group * points * narrow;
+    for (Index i = 0; i < points; ++i)
+      store(target + i * wide, __builtin_convertvector(load(source + i * narrow), Half));
+  }
+}
+
 template <typename Real>
-constexpr TransformedKernels<Real> table = {lanes<Real>,          registers >= 32 ? 8 : 4, filter_spectrum<Real>,
-                                            convolve<Real>,       backward<Real>,          transpose_plane<Real>,
-                                            filter_gradient<Real>};
+constexpr auto rounding = sizeof(Real) == sizeof(float) ? round_spectrum : nullptr;
+
+template <typename Real>
+constexpr TransformedKernels<Real> table = {lanes<Real>,    registers >= 32 ? 8 : 4, filter_spectrum<Real>,
+                                            convolve<Real>, backward<Real>,          transpose_plane<Real>,
+                                            rounding<Real>, filter_gradient<Real>};
 
 }  // namespace
 

@@ -23,6 +23,7 @@ class Filters : public Staging<Real> {
     spectra_ = scratch.take<Real>(plan.spectrum * capacity);
     taps_ = scratch.take<Real>(count_of(filter_extents(problem)) * capacity);
     folded_ = plan.folds ? scratch.take<Real>(count_of(plan.folded) * capacity) : nullptr;
+    capacity_ = capacity;
   }
 
   static std::size_t bytes(Problem const& p, Plan const& plan, int capacity) {
@@ -33,7 +34,10 @@ class Filters : public Staging<Real> {
 
   // Makes the spectra of the filters of sample b. half, group, work: memory of the kernels.
   void load(ConstView const& k, std::int64_t b, Channels channels, Real* half, Real* group, Real* work) {
-    std::fill_n(filters_, plan_.filter_plane * channels.count, Real(0));
+    // The pieces of one plan always cover the same positions: zeros around them stay until a gradient takes their
+    // place.
+    if (!padded_) std::fill_n(filters_, plan_.filter_plane * capacity_, Real(0));
+    padded_ = true;
     PlaneTensor const source = folded(k, b, channels);
     // Taps along the rows of the plane are neighbours, unless a later axis of one point has several taps.
     if (transposes() && rows_are_neighbours()) {
@@ -68,7 +72,14 @@ class Filters : public Staging<Real> {
   void store_gradient(Real const* gradient, View const& dk, std::int64_t b, std::int64_t channel, Real* half,
                       Real* group, Real* work) {
     kernels_.filter_gradient(plan_.geometry, gradient, filters_, half, group, work);
+    padded_ = false;
     Extents const extents = filter_extents(p_);
+    auto const target_tensor = tensor(dk, p_.k_dtype, b, {channel, 1});
+    if (each_tap_in_one_piece()) {
+      for (auto const& piece : plan_.filter)
+        store_planes(in_filter(piece), piece.extents.data(), at(target_tensor, piece));
+      return;
+    }
     Real* const target = plan_.folds ? folded_ : taps_;
     Extents const shape = plan_.folds ? plan_.folded : extents;
     std::fill_n(target, count_of(shape), Real(0));
@@ -83,10 +94,19 @@ class Filters : public Staging<Real> {
         }
     }
     if (plan_.folds) unfold(folded_, taps_);
-    store_planes(contiguous(taps_, extents), extents.data(), tensor(dk, p_.k_dtype, b, {channel, 1}));
+    store_planes(contiguous(taps_, extents), extents.data(), target_tensor);
   }
 
  private:
+  // Not so where taps meet no input, or where circular axes are padded and each of their taps serves two offsets.
+  bool each_tap_in_one_piece() const {
+    std::size_t taps = 0;
+    for (auto const& piece : plan_.filter) taps += count_of(piece.extents);
+    bool const periodic = std::any_of(p_.axes.begin(), p_.axes.end(),
+                                      [](Axis const& axis) { return axis.boundary == Boundary::circular; });
+    return !plan_.folds && !periodic && taps == count_of(filter_extents(p_));
+  }
+
   bool rows_are_neighbours() const {
     std::int64_t step = 1;
     for (int axis = plan_.walk.axis[0] + 1; axis < 3; ++axis) step *= plan_.folded[axis];
@@ -141,6 +161,8 @@ class Filters : public Staging<Real> {
   }
 
   Real *filters_, *spectra_, *taps_, *folded_;
+  int capacity_;
+  bool padded_ = false;
   std::int64_t folded_offsets_[most_lanes];
 };
 

@@ -88,6 +88,11 @@ struct TransformedKernels {
   void (*transpose)(Real const* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, Real* to,
                     std::int64_t to_pitch);
 
+  // to = a spectrum of fp64 in the layout of fp32, whose registers have twice the lanes. points: of a group, times 2.
+  // Null in the table
+  // of fp64.
+  void (*round_spectrum)(double const* from, std::int64_t groups, std::int64_t points, float* to);
+
   // plane of the filter = scale * inverse transform of the gradient's spectrum.
   void (*filter_gradient)(Geometry<Real> const&, Real const* gradient, Real* plane, Real* half, Real* group,
                           Real* work);

@@ -59,7 +59,11 @@ class Task : Staging<Real> {
       for (int done = 0; done < channels.count; done += most) {
         Channels const some{channels.first + done, std::min(channels.count - done, most)};
         precise_->load(k, b, some, precise_memory_, group, group + precise.group);
-        for (int c = 0; c < some.count; ++c) round_spectrum(precise_->spectrum(c), filters_.spectrum(done + c));
+        if constexpr (sizeof(Real) == sizeof(float))
+          for (int c = 0; c < some.count; ++c)
+            kernels_.round_spectrum(precise_->spectrum(c), precise.geometry.groups,
+                                    2 * precise.geometry.middle_points * precise.geometry.column_points,
+                                    filters_.spectrum(done + c));
       }
     } else {
       filters_.load(k, b, channels, half_, group_, work_);
@@ -186,19 +190,6 @@ class Task : Staging<Real> {
       result +=
           Filters<double>::bytes(p, *plan.precise, capacity) + Scratch::padded<double>(kernel_room(*plan.precise));
     return result;
-  }
-
-  // A spectrum of fp64 in the layout of fp32, whose registers have twice the lanes.
-  void round_spectrum(double const* from, Real* to) const {
-    auto const& g = plan_.geometry;
-    int const lanes = transformed_kernels<Real>().lanes, narrow = transformed_kernels<double>().lanes;
-    std::int64_t const points = g.middle_points * g.column_points * 2, groups = plan_.precise->geometry.groups;
-    for (std::int64_t group = 0; group < groups; ++group) {
-      Real* const target = to + group * narrow / lanes * points * lanes + group * narrow % lanes;
-      double const* const source = from + group * points * narrow;
-      for (std::int64_t i = 0; i < points; ++i)
-        for (int lane = 0; lane < narrow; ++lane) target[i * lanes + lane] = Real(source[i * narrow + lane]);
-    }
   }
 
   PlaneScratch<Real> in_image(int which, Piece const& piece) const {
