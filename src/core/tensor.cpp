@@ -12,6 +12,9 @@ std::string shape_text(faltung_tensor const& tensor) {
 }
 
 std::int64_t element_count(faltung_tensor const& tensor) {
+  // An empty tensor may have extents whose product does not fit.
+  for (int i = 0; i < tensor.rank; ++i)
+    if (tensor.shape[i] == 0) return 0;
   std::int64_t count = 1;
   for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
   return count;

@@ -25,6 +25,9 @@ TEST(Tensor, words) {
   EXPECT_EQ(shape_text(view(memory, {})), "[]");
   EXPECT_EQ(element_count(view(memory, {2, 3, 4})), 24);
   EXPECT_EQ(element_count(view(memory, {2, 0, 4})), 0);
+  faltung_tensor empty = view(memory, {1, 3, 0});
+  empty.shape[0] = INT64_MAX;
+  EXPECT_EQ(element_count(empty), 0);
 }
 
 TEST(Tensor, sound_ones_pass) {
