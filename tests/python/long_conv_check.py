@@ -25,13 +25,19 @@ def check(geometry, x_dtype, k_dtype, channels_last=False, **variation):
     arguments = s, code(geometry.boundaries), channels_last, geometry.centres
     options["centre"] = geometry.centres
 
-    def close(what, direction, got, expected, like):
+    squares = [None if t is None else t.double().square() for t in (x, k, s, dy)]
+
+    def close(what, direction, got, expected, squared_terms, like):
         assert got.dtype == like.dtype and got.shape == like.shape and got.stride() == torch.empty_like(like).stride(), what
-        limit = reference.bound(expected, x_dtype, geometry.extents, is_transformed(direction, x, k, s, geometry, channels_last), like.dtype)
+        transformed = is_transformed(direction, x, k, s, geometry, channels_last)
+        conditioning = reference.conditioning(expected, squared_terms)
+        limit = reference.bound(expected, x_dtype, geometry.extents, transformed, like.dtype, conditioning)
         error = reference.relative_error(got, expected)
         assert error <= limit, f"{what}: relative error {error:.3e}, bound {limit:.3e}"
 
-    close("y", "forward", forward(x, k, *arguments), reference.long_conv(x, k, s, **options), x)
+    x2, k2, s2, dy2 = squares
+    close("y", "forward", forward(x, k, *arguments), reference.long_conv(x, k, s, **options), reference.long_conv(x2, k2, s2, **options), x)
     got = backward(dy, x, k, *arguments, True, True, s is not None)
-    for what, gradient, expected, like in zip(("dx", "dk", "dshortcut"), got, reference.gradients(dy, x, k, s, **options), (x, k, s)):
-        close(what, "backward", gradient, expected, like)
+    expected, terms = reference.gradients(dy, x, k, s, **options), reference.gradients(dy2, x2, k2, s2, **options)
+    for what, gradient, value, squared, like in zip(("dx", "dk", "dshortcut"), got, expected, terms, (x, k, s)):
+        close(what, "backward", gradient, value, squared, like)

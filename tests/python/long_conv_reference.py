@@ -50,13 +50,19 @@ def relative_error(got, expected):
     return 0.0 if difference == 0 else float(difference / expected.norm())
 
 
-def bound(expected, x_dtype, extents, transformed, output=None):
+def conditioning(expected, squared_terms):
+    """How much smaller a result is than the root of the sum of its squared terms, because its sums cancel; 1 where they do not."""
+    norm = expected.norm()
+    return 1.0 if norm == 0 else max(1.0, float(squared_terms.sum().sqrt() / norm))
+
+
+def bound(expected, x_dtype, extents, transformed, output=None, conditioning=1.0):
     """The contract's bound for an output of dtype `output` of a call with x of `x_dtype`, in units of correct rounding."""
-    single = 3e-7 if max(extents) <= 64 else 1e-6
+    single = (3e-7 if max(extents) <= 64 else 1e-6) * conditioning
 
     def of(dtype):
         if dtype == torch.float64:
-            return 1e-13
+            return 1e-13 * conditioning
         if dtype == torch.float32:
             return single
         r = relative_error(expected.to(dtype), expected)

@@ -18,7 +18,7 @@ void copy_elements(std::int64_t size, void const* from, std::int64_t from_stride
                    std::int64_t count) {
   if (count <= 0) return;
   if (from_stride == 1 && to_stride == 1) {
-    std::memcpy(to, from, count * size);
+    std::memmove(to, from, count * size);  // columns of a state may lie in each other's memory
   } else if (size == 2) {
     copy<std::uint16_t>(from, from_stride, to, to_stride, count);
   } else if (size == 4) {
