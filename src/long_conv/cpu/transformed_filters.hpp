@@ -32,27 +32,42 @@ class Filters : public Staging<Real> {
            (plan.folds ? room(count_of(plan.folded)) : 0);
   }
 
-  // Makes the spectra of the filters of sample b. half, group, work: memory of the kernels.
-  void load(ConstView const& k, std::int64_t b, Channels channels, Real* half, Real* group, Real* work) {
+  // Makes the spectra of filters. half, group, work: memory of the kernels.
+  void load(PlaneTensor const& taps, Real* half, Real* group, Real* work) {
     // The pieces of one plan always cover the same positions: zeros around them stay until a gradient takes their
     // place.
     if (!padded_) std::fill_n(filters_, plan_.filter_plane * capacity_, Real(0));
     padded_ = true;
-    PlaneTensor const source = folded(k, b, channels);
+    PlaneTensor const source = folded(taps);
     // Taps along the rows of the plane are neighbours, unless a later axis of one point has several taps.
     if (transposes() && rows_are_neighbours()) {
       Extents const extents = plan_.folded;
-      Real* const taps = plan_.folds ? folded_ : taps_;
-      if (!plan_.folds) load_planes(source, extents.data(), contiguous(taps, extents));
-      for (int c = 0; c < channels.count; ++c)
+      Real* const ordered = plan_.folds ? folded_ : taps_;
+      if (!plan_.folds) load_planes(source, extents.data(), contiguous(ordered, extents));
+      for (int c = 0; c < taps.planes; ++c)
         for (auto const& piece : plan_.filter)
-          transpose_in(piece, taps + c * count_of(extents), extents, filters_ + c * plan_.filter_plane,
+          transpose_in(piece, ordered + c * count_of(extents), extents, filters_ + c * plan_.filter_plane,
                        plan_.geometry.filter);
     } else {
       for (auto const& piece : plan_.filter) load_planes(at(source, piece), piece.extents.data(), in_filter(piece));
     }
-    for (int c = 0; c < channels.count; ++c)
+    for (int c = 0; c < taps.planes; ++c)
       kernels_.filter_spectrum(plan_.geometry, filters_ + c * plan_.filter_plane, spectrum(c), half, group, work);
+  }
+
+  // The filters of sample b as they are, and in fp32, whose conversion to fp64 is a vector instruction.
+  PlaneTensor taps_of(ConstView const& k, std::int64_t b, Channels channels) {
+    return tensor(k, p_.k_dtype, b, channels);
+  }
+  PlaneTensor ordered_taps_of(ConstView const& k, std::int64_t b, Channels channels) {
+    Extents const extents = filter_extents(p_);
+    load_planes(tensor(k, p_.k_dtype, b, channels), extents.data(), contiguous(taps_, extents));
+    for (int c = 0; c < channels.count; ++c) ordered_offsets_[c] = std::int64_t(c * count_of(extents));
+    return {taps_,
+            sizeof(Real) == 4 ? FALTUNG_F32 : FALTUNG_F64,
+            channels.count,
+            ordered_offsets_,
+            {extents[1] * extents[2], extents[2], 1}};
   }
 
   Real* spectrum(int channel) const { return spectra_ + channel * plan_.spectrum; }
@@ -62,7 +77,7 @@ class Filters : public Staging<Real> {
     auto const& e = plan_.within_block.extents;
     std::fill_n(within, room * channels.count, Real(0));
     // What are rows of the plane run along the innermost axis of this scratch.
-    PlaneTensor from = at(folded(k, b, channels), plan_.within_block);
+    PlaneTensor from = at(folded(tensor(k, p_.k_dtype, b, channels)), plan_.within_block);
     std::swap(from.strides[0], from.strides[2]);
     std::int64_t const extents[3] = {1, e[1], e[0]};
     load_planes(from, extents, PlaneScratch<Real>{within, std::int64_t(room), {0, plan_.geometry.image.rows, 1}});
@@ -113,22 +128,18 @@ class Filters : public Staging<Real> {
     return step == 1;
   }
 
-  // k itself, or where axes are circular its taps summed modulo the extents.
-  PlaneTensor folded(ConstView const& k, std::int64_t b, Channels channels) {
-    PlaneTensor const taps = tensor(k, p_.k_dtype, b, channels);
+  // The taps themselves, or where axes are circular its taps summed modulo the extents.
+  PlaneTensor folded(PlaneTensor const& taps) {
     if (!plan_.folds) return taps;
     Extents const extents = filter_extents(p_);
     load_planes(taps, extents.data(), contiguous(taps_, extents));
     auto const& f = plan_.folded;
-    for (int c = 0; c < channels.count; ++c) {
+    for (int c = 0; c < taps.planes; ++c) {
       fold(taps_ + c * count_of(extents), folded_ + c * count_of(f));
       folded_offsets_[c] = std::int64_t(c * count_of(f));
     }
-    return {folded_,
-            sizeof(Real) == 4 ? FALTUNG_F32 : FALTUNG_F64,
-            channels.count,
-            folded_offsets_,
-            {f[1] * f[2], f[2], 1}};
+    return {
+        folded_, sizeof(Real) == 4 ? FALTUNG_F32 : FALTUNG_F64, taps.planes, folded_offsets_, {f[1] * f[2], f[2], 1}};
   }
 
   PlaneScratch<Real> in_filter(Piece const& piece) const {
@@ -163,7 +174,7 @@ class Filters : public Staging<Real> {
   Real *filters_, *spectra_, *taps_, *folded_;
   int capacity_;
   bool padded_ = false;
-  std::int64_t folded_offsets_[most_lanes];
+  std::int64_t folded_offsets_[most_lanes], ordered_offsets_[most_lanes];
 };
 
 }  // namespace faltung::long_conv::cpu::transformed

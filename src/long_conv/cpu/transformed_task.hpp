@@ -58,7 +58,9 @@ class Task : Staging<Real> {
       int const most = transformed_kernels<double>().lanes;
       for (int done = 0; done < channels.count; done += most) {
         Channels const some{channels.first + done, std::min(channels.count - done, most)};
-        precise_->load(k, b, some, precise_memory_, group, group + precise.group);
+        bool const narrow = p_.k_dtype == FALTUNG_F16 || p_.k_dtype == FALTUNG_BF16;
+        precise_->load(narrow ? filters_.ordered_taps_of(k, b, some) : precise_->taps_of(k, b, some), precise_memory_,
+                       group, group + precise.group);
         if constexpr (sizeof(Real) == sizeof(float))
           for (int c = 0; c < some.count; ++c)
             kernels_.round_spectrum(precise_->spectrum(c), precise.geometry.groups,
@@ -66,9 +68,9 @@ class Task : Staging<Real> {
                                     filters_.spectrum(done + c));
       }
     } else {
-      filters_.load(k, b, channels, half_, group_, work_);
+      filters_.load(filters_.taps_of(k, b, channels), half_, group_, work_);
     }
-    if (runs_) runs_->load(k, b, channels, half_, group_, work_);
+    if (runs_) runs_->load(runs_->taps_of(k, b, channels), half_, group_, work_);
     if (transposes()) filters_.load_within_blocks(k, b, channels, within_, within_room(plan_));
   }
 
