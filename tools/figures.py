@@ -54,7 +54,7 @@ def figures() -> str:
             ratio = {id(r): r["peers"]["torch.fft"]["wall_ms"] / r["wall_ms"] for r in sweep}
             slower = sum(value < 1 for value in ratio.values())
             least = min(sweep, key=lambda r: ratio[id(r)])
-            text += (f"Over {len(sweep)} other measurements (1 to 3 axes from 32 points up, all boundaries, small filters too) {slower} were slower than the chain; the least ratio was "
+            text += (f"Over {len(sweep)} other measurements (from 32 points an axis up, all boundaries, small filters too) {slower} were slower than the chain; the least ratio was "
                      f"{ratio[id(least)]:.2f} ({least['boundary']}, N={least['shape']['N']}, K={least['shape']['K']}, {least['direction']}).\n\n")  # fmt: skip
     if gpu := load("h200/long_conv.json"):
         records = [r for r in gpu["records"] if is_square_grid(r) and r.get("peers") and r["shape"]["C"] == 768]
