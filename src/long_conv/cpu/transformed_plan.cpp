@@ -62,14 +62,12 @@ std::vector<Piece> grid_pieces(Layout const& l, std::array<AxisNeeds, 3> const& 
   return pieces;
 }
 
-std::vector<Piece> four_step_pieces(Layout const& l, std::array<Axis, 3> const& axes,
-                                    std::array<AxisNeeds, 3> const& needs, Extents const& centres) {
+std::vector<Piece> four_step_pieces(Layout const& l, std::array<AxisNeeds, 3> const& needs, Extents const& centres) {
   int const axis = l.walk.axis[0];
   auto const source = single_taps(needs, centres, [&](int i) { return i == axis; });
   if (!source) return {};
   // A cyclic axis of exactly its extent: as the image.
   if (l.real_axis == RealAxis::hermitian) return {{.extents = l.image, .source = *source, .plane = 0}};
-  (void)axes;
   std::vector<Piece> pieces;
   for (auto const& run : runs_of(needs[axis], centres[axis], l.positions[0] * l.image[2])) {
     Piece piece{.extents = {1, 1, run.length}, .source = *source, .plane = run.position};
@@ -153,7 +151,6 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
   auto& plan = *result;
   plan.arrangement = l.arrangement;
   plan.walk = l.walk;
-  plan.cost = l.cost;
   plan.rows = std::make_unique<fft::Plan<Real>>(int(l.lengths[0]), kernels.max_radix);
   auto const length_of = [&](int axis) { return l.kinds[axis] == AxisKind::transform ? int(l.lengths[axis]) : 1; };
   plan.middle = std::make_unique<fft::Plan<Real>>(length_of(1), kernels.max_radix);
@@ -214,7 +211,7 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
       plan.image_is_padded = false;
       break;
     case Arrangement::four_step:
-      plan.filter = four_step_pieces(l, axes, needs, centres);
+      plan.filter = four_step_pieces(l, needs, centres);
       if (l.image[2] == image_pitch)
         plan.image = {{.extents = {1, 1, axes[axis].extent}, .source = {}, .plane = 0}};
       else

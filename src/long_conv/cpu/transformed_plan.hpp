@@ -24,9 +24,10 @@ struct TransformedPlan {
   Geometry<Real> geometry;
   Arrangement arrangement;
   Walk walk;
-  std::vector<Piece> image;   // of x, y, dy, dx
-  std::vector<Piece> filter;  // of the folded filter; where a long axis is cut in blocks a tap is in two pieces
-  bool image_is_padded;       // some plane elements belong to no piece and must be zero
+  std::vector<Piece> image;  // of x, y, dy, dx
+  std::vector<Piece>
+      filter;  // of the folded filter; where a circular axis is padded, and between causal blocks, a tap is in two
+  bool image_is_padded;  // some plane elements belong to no piece and must be zero
   // Blocks of a causal axis: the taps within a block, [distances of middle][rows]; extents all 0 where there are no
   // blocks.
   Piece within_block;
@@ -38,7 +39,6 @@ struct TransformedPlan {
 
   // Elements of Real of the buffers of TransformedKernels, for one plane.
   std::size_t image_plane, filter_plane, image_half, filter_half, group, spectrum, work;
-  double cost;  // relative, of one image forward
 
   std::unique_ptr<fft::Plan<Real>> rows, middle, columns;
   std::vector<Real> turn, twiddle;

@@ -94,12 +94,10 @@ class Task : Staging<Real> {
   void store_image(View const& y, ConstVector const& shortcut, ConstView const& x, std::int64_t b, Channels channels) {
     Real factors[most_lanes] = {};
     if (shortcut.data) {
-      PlaneTensor const from{const_cast<void*>(shortcut.data), p_.shortcut_dtype, 1, &zero_, {0, 0, shortcut.stride}};
-      PlaneTensor moved = from;
-      std::int64_t const offset = channels.first * shortcut.stride;
-      moved.offsets = &offset;
+      std::int64_t const first = channels.first * shortcut.stride;
+      PlaneTensor const from{const_cast<void*>(shortcut.data), p_.shortcut_dtype, 1, &first, {0, 0, shortcut.stride}};
       std::int64_t const extents[3] = {1, 1, channels.count};
-      load_planes(moved, extents, {factors, most_lanes, {most_lanes, most_lanes, 1}});
+      load_planes(from, extents, {factors, most_lanes, {most_lanes, most_lanes, 1}});
     }
     auto const target = tensor(y, p_.x_dtype, b, channels);
     auto const input = shortcut.data ? tensor(x, p_.x_dtype, b, channels, offsets_of_x_) : PlaneTensor{};
@@ -210,7 +208,6 @@ class Task : Staging<Real> {
   Real *within_ = nullptr, *outputs_ = nullptr,
        *lines_ = nullptr;  // blocks of a causal axis: taps within one, y, x or y in order
   std::int64_t offsets_of_x_[most_lanes];
-  static constexpr std::int64_t zero_ = 0;
 };
 
 }  // namespace faltung::long_conv::cpu::transformed
