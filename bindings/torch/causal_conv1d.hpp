@@ -55,58 +55,81 @@ struct CausalConv1dArguments {
   }
 };
 
+// A forward or backward whose inputs have been looked at: views, options and workspace, alive until it is over.
+struct CausalConv1dCall {
+  CausalConv1dCall(faltung_direction direction, Launch const& launch, Tensor const& x, Tensor const& weight,
+                   CausalConv1dArguments const& arguments, bool content)
+      : x(input_view(x, "x")),
+        weight(input_view(weight, "weight")),
+        tensors(arguments.views()),
+        options(causal_conv1d_options(launch, tensors, arguments.activation, arguments.channels_last, content)),
+        workspace(causal_conv1d_workspace(direction, x, this->x, this->weight, options)) {}
+  CausalConv1dCall(CausalConv1dCall const&) = delete;  // the options point into it
+
+  void forward(Tensor const& y, OptionalTensor const& final_state) {
+    auto y_view = output_view(y, "y");
+    auto final_view = output_view(final_state, "final_state");
+    check(faltung_causal_conv1d_forward(&x, &weight, &y_view, pointer(final_view), &options));
+  }
+
+  faltung_tensor x, weight;
+  CausalConv1dTensors tensors;
+  faltung_causal_conv1d_options options;
+  Workspace workspace;
+};
+
 // state_columns: of the final state; negative: none is asked for, and it comes back with shape [0].
 inline std::tuple<Tensor, Tensor> causal_conv1d_forward(Launch const& launch, Tensor const& x, Tensor const& weight,
                                                         CausalConv1dArguments const& arguments, int64_t state_columns,
                                                         bool content) {
-  auto const x_view = input_view(x, "x"), weight_view = input_view(weight, "weight");
-  auto tensors = arguments.views();
-  auto options = causal_conv1d_options(launch, tensors, arguments.activation, arguments.channels_last, content);
-  auto const workspace = causal_conv1d_workspace(FALTUNG_FORWARD, x, x_view, weight_view, options);
-  bool const with_state = state_columns >= 0;
-  Tensor y = fresh_like(x), final_state = [&] {
-    if (!with_state) return nothing(x);
-    int64_t const sequences = tensors.cu_seqlens ? tensors.cu_seqlens->shape[0] - 1 : x_view.shape[0];
-    int64_t const channels = weight_view.shape[0];
-    int64_t const shape[] = {sequences, channels, state_columns};
-    int64_t const columns = std::max<int64_t>(state_columns, 1);
-    int64_t const strides[] = {std::max<int64_t>(channels, 1) * columns, columns, 1};
-    return empty_strided(arguments.initial_state ? *arguments.initial_state : x, 3, shape, strides);
-  }();
-  auto y_view = output_view(y, "y"), final_view = output_view(final_state, "final_state");
-  check(faltung_causal_conv1d_forward(&x_view, &weight_view, &y_view, with_state ? &final_view : nullptr, &options));
+  CausalConv1dCall call(FALTUNG_FORWARD, launch, x, weight, arguments, content);
+  Tensor y = fresh_like(x);
+  if (state_columns < 0) {
+    call.forward(y, std::nullopt);
+    return {y, nothing(x)};
+  }
+  auto const& cu_seqlens = call.tensors.cu_seqlens;
+  int64_t const channels = call.weight.shape[0], columns = std::max<int64_t>(state_columns, 1);
+  int64_t const shape[] = {cu_seqlens ? cu_seqlens->shape[0] - 1 : call.x.shape[0], channels, state_columns};
+  int64_t const strides[] = {std::max<int64_t>(channels, 1) * columns, columns, 1};
+  Tensor final_state = empty_strided(arguments.initial_state ? *arguments.initial_state : x, 3, shape, strides);
+  call.forward(y, final_state);
   return {y, final_state};
+}
+
+// The same into memory of the caller's.
+inline void causal_conv1d_out(Launch const& launch, Tensor const& x, Tensor const& weight, Tensor const& y,
+                              OptionalTensor const& final_state, CausalConv1dArguments const& arguments, bool content) {
+  CausalConv1dCall(FALTUNG_FORWARD, launch, x, weight, arguments, content).forward(y, final_state);
 }
 
 struct CausalConv1dWanted {
   bool dx, dweight, dbias, dinitial_state, dresidual;
 };
 
-inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> causal_conv1d_backward(Launch const& launch, Tensor const& dy,
-                                                                                 Tensor const& x, Tensor const& weight,
-                                                                                 OptionalTensor const& dfinal_state,
-                                                                                 CausalConv1dArguments const& arguments,
-                                                                                 CausalConv1dWanted wanted) {
-  auto const dy_view = input_view(dy, "dy"), x_view = input_view(x, "x"), weight_view = input_view(weight, "weight");
+// dx_out: where dx goes; null: to a fresh tensor.
+inline std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> causal_conv1d_backward(
+    Launch const& launch, Tensor const& dy, Tensor const& x, Tensor const& weight, OptionalTensor const& dfinal_state,
+    CausalConv1dArguments const& arguments, CausalConv1dWanted wanted, Tensor const* dx_out = nullptr) {
+  auto const dy_view = input_view(dy, "dy");
   auto dfinal_view = input_view(dfinal_state, "dfinal_state");
-  auto tensors = arguments.views();
   if (wanted.dbias && !arguments.bias) fail(FALTUNG_INVALID_ARGUMENT, "dbias is wanted, but there is no bias");
   if (wanted.dinitial_state && !arguments.initial_state)
     fail(FALTUNG_INVALID_ARGUMENT, "dinitial_state is wanted, but there is no initial_state");
-  auto options = causal_conv1d_options(launch, tensors, arguments.activation, arguments.channels_last, false);
-  auto const workspace = causal_conv1d_workspace(FALTUNG_BACKWARD, x, x_view, weight_view, options);
+  CausalConv1dCall call(FALTUNG_BACKWARD, launch, x, weight, arguments, false);
   auto const like = [&](bool asked, Tensor const& of) { return asked ? fresh_like(of) : nothing(x); };
   std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gradients = {
-      like(wanted.dx, x), like(wanted.dweight, weight), wanted.dbias ? fresh_like(*arguments.bias) : nothing(x),
+      dx_out ? *dx_out : like(wanted.dx, x), like(wanted.dweight, weight),
+      wanted.dbias ? fresh_like(*arguments.bias) : nothing(x),
       wanted.dinitial_state ? fresh_like(*arguments.initial_state) : nothing(x), like(wanted.dresidual, x)};
   auto& [dx, dweight, dbias, dinitial_state, dresidual] = gradients;
   auto dx_view = output_view(dx, "dx"), dweight_view = output_view(dweight, "dweight"),
        dbias_view = output_view(dbias, "dbias"), dinitial_view = output_view(dinitial_state, "dinitial_state"),
        dresidual_view = output_view(dresidual, "dresidual");
   check(faltung_causal_conv1d_backward(
-      &dy_view, &x_view, &weight_view, pointer(dfinal_view), wanted.dx ? &dx_view : nullptr,
+      &dy_view, &call.x, &call.weight, pointer(dfinal_view), wanted.dx ? &dx_view : nullptr,
       wanted.dweight ? &dweight_view : nullptr, wanted.dbias ? &dbias_view : nullptr,
-      wanted.dinitial_state ? &dinitial_view : nullptr, wanted.dresidual ? &dresidual_view : nullptr, &options));
+      wanted.dinitial_state ? &dinitial_view : nullptr, wanted.dresidual ? &dresidual_view : nullptr, &call.options));
   return gradients;
 }
 

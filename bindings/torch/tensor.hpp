@@ -81,6 +81,10 @@ inline std::optional<faltung_tensor> input_view(OptionalTensor const& tensor, ch
   return tensor ? std::optional(input_view(*tensor, name)) : std::nullopt;
 }
 
+inline std::optional<faltung_tensor> output_view(OptionalTensor const& tensor, char const* name) {
+  return tensor ? std::optional(output_view(*tensor, name)) : std::nullopt;
+}
+
 template <typename T>
 T* pointer(std::optional<T>& value) {
   return value ? &*value : nullptr;

@@ -11,6 +11,7 @@ from . import _causal_conv1d_fake, _long_conv_fake  # noqa: F401  for torch.comp
 from .causal_conv1d import causal_conv1d, causal_conv1d_update
 from .explain import Explanation, explain
 from .long_conv import long_conv
+from . import compat  # after the functions that it calls
 
 __version__ = _library.version
-__all__ = ["Explanation", "__version__", "causal_conv1d", "causal_conv1d_update", "explain", "long_conv"]
+__all__ = ["Explanation", "__version__", "causal_conv1d", "causal_conv1d_update", "compat", "explain", "long_conv"]

@@ -79,6 +79,29 @@ def _fake_backward(
     )  # fmt: skip
 
 
+@torch.library.register_fake("faltung::causal_conv1d_out")
+def _fake_out(
+    x, weight, y, final_state=None, bias=None, residual=None, initial_state=None, cu_seqlens=None, seq_idx=None, lengths=None, activation=0,
+    channels_last=False, check=False,
+):  # fmt: skip
+    _check(
+        "forward", x, weight, activation, channels_last, bias=bias, residual=residual, initial_state=initial_state, cu_seqlens=cu_seqlens,
+        seq_idx=seq_idx, lengths=lengths,
+    )  # fmt: skip
+
+
+@torch.library.register_fake("faltung::causal_conv1d_backward_out")
+def _fake_backward_out(
+    dy, x, weight, dx, bias=None, initial_state=None, dfinal_state=None, cu_seqlens=None, seq_idx=None, lengths=None, activation=0,
+    channels_last=False, need_dweight=True, need_dbias=False, need_dinitial_state=False,
+):  # fmt: skip
+    gradients = _fake_backward(
+        dy, x, weight, bias, initial_state, dfinal_state, cu_seqlens, seq_idx, lengths, activation, channels_last, False, need_dweight,
+        need_dbias, need_dinitial_state,
+    )  # fmt: skip
+    return gradients[1:4]
+
+
 @torch.library.register_fake("faltung::causal_conv1d_update")
 def _fake_update(
     x, state, weight, bias=None, state_indices=None, output_state_indices=None, cache_seqlens=None, num_accepted=None,

@@ -20,12 +20,15 @@ def of_status(status, words):
     return list(KINDS.values())[status - 1](words)
 
 
-def translated(error, optional=("shortcut",), **tensors):
-    """The exception that stands for `error`, which a call with these named tensors raised; `optional` may be None."""
+_REQUIRED = ("dy", "k", "state", "weight", "x")
+
+
+def translated(error, **tensors):
+    """The exception that stands for `error`, which a call with these named tensors raised; those that are not required may be None."""
     if match := _pattern.search(str(error)):
         return KINDS[match[1]](match[2])
     for name, value in tensors.items():
-        if value is None and name in optional:
+        if value is None and name not in _REQUIRED:
             continue
         if not isinstance(value, torch.Tensor):
             return TypeError(f"{name}: expected a torch.Tensor, got {type(value).__name__}")

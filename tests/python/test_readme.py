@@ -3,6 +3,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import faltung
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -17,8 +18,12 @@ def blocks(language):
 
 @pytest.mark.parametrize("block", blocks("python"))
 def test_python_examples_run(block, capsys):
-    exec(compile(block, "README.md", "exec"), {})
-    assert "chosen: cpu." in capsys.readouterr().out
+    try:
+        exec(compile(block, "README.md", "exec"), {})
+    finally:
+        for name in faltung.compat.NAMES:
+            faltung.compat.uninstall(name)
+    assert ("explain" in block) == ("chosen: cpu." in capsys.readouterr().out)
 
 
 def test_commands_exist():
