@@ -5,17 +5,21 @@ import importlib.util
 import sys
 import warnings
 
-# What install() takes: the packages by import name. Of those in _REPLACED single functions are replaced where the package is
-# installed, since the rest of it has other purposes; the others are replaced as a whole.
-NAMES = ("causal_conv1d", "subquadratic_ops_torch")
-_REPLACED = {}
-# The modules of a drop-in that are imported by name, below the package.
-_SUBMODULES = {
+# The drop-ins by import name, with the modules below each.
+_MODULES = {
     "causal_conv1d": ("causal_conv1d_interface", "causal_conv1d_varlen", "cpp_functions"),
+    "nvsubquadratic": (
+        "ops", "ops.circular_fftconv", "ops.fftconv", "ops.fftconv_chunked", "ops.fftconv_custom", "ops.mixed_fftconv",
+    ),
     "subquadratic_ops_torch": (
         "b2b_causal_conv1d", "causal_conv1d", "fft_causal_conv1d", "fft_conv1d", "fft_conv2d", "fused_fft_conv2d", "rearrange",
     ),
 }  # fmt: skip
+# Packages of which an installed one keeps its place: its functions in these modules are replaced, and the rest of it goes on working.
+_REPLACED = {
+    "nvsubquadratic": ("ops.circular_fftconv", "ops.fftconv", "ops.fftconv_chunked", "ops.fftconv_custom", "ops.mixed_fftconv"),
+}
+NAMES = tuple(_MODULES)
 
 _undo = {}  # name -> functions that restore what was there, latest last
 
@@ -30,8 +34,9 @@ def install(name, force=False):
     Returns:
         Whether the name now leads to Faltung. Installing twice does nothing the second time.
 
-    Packages look for each other when they are imported, and keep what they found: install before importing what uses it.
-    `uninstall` restores what was there.
+    An installed package is replaced as a whole, except nvsubquadratic, which does more than convolve: there the op functions are replaced,
+    and everything in its modules that refers to them. Packages look for each other when they are imported, and keep what they found: install
+    before importing what uses the name. `uninstall` restores what was there.
     """
     if name not in NAMES:
         raise ValueError(f"install: expected one of {', '.join(map(repr, NAMES))}, got {name!r}")
@@ -41,8 +46,16 @@ def install(name, force=False):
     if present and not force:
         warnings.warn(f"faltung.compat: {name} is installed and was left alone; install({name!r}, force=True) replaces it", stacklevel=2)
         return False
-    undo = _undo[name] = []
-    _alias(name, undo)
+    undo = []
+    try:
+        if present and name in _REPLACED:
+            _replace_functions(name, undo)
+        else:
+            _put_modules(name, undo)
+    except BaseException:
+        _restore(undo)
+        raise
+    _undo[name] = undo
     return True
 
 
@@ -50,36 +63,69 @@ def uninstall(name):
     """Restores what `install(name)` found. Returns whether there was anything to restore."""
     if name not in _undo:
         return False
-    for restore in reversed(_undo.pop(name)):
-        restore()
+    _restore(_undo.pop(name))
     return True
 
 
+def _restore(undo):
+    for restore in reversed(undo):
+        restore()
+
+
 def _is_installed(name):
-    if name in sys.modules:
-        return True
-    return importlib.util.find_spec(name) is not None
+    return name in sys.modules or importlib.util.find_spec(name) is not None
 
 
-def _set_module(name, module, undo):
-    before = sys.modules.get(name)
+def _put_modules(name, undo):
+    """The drop-in as the whole package. Modules of a package that was imported before are put aside."""
+    before = {loaded: module for loaded, module in sys.modules.items() if loaded == name or loaded.startswith(name + ".")}
+    names = [name, *(f"{name}.{below}" for below in _MODULES[name])]
 
     def restore():
-        if before is None:
-            sys.modules.pop(name, None)
-        else:
-            sys.modules[name] = before
+        for placed in names:
+            sys.modules.pop(placed, None)
+        sys.modules.update(before)
 
-    sys.modules[name] = module
     undo.append(restore)
-
-
-def _alias(name, undo):
-    """The drop-in as the whole package: other modules of a package that was imported before are forgotten."""
-    for loaded in [module for module in sys.modules if module == name or module.startswith(name + ".")]:
-        undo.append(lambda loaded=loaded, module=sys.modules[loaded]: sys.modules.__setitem__(loaded, module))
+    for loaded in before:
         del sys.modules[loaded]
-    ours = f"{__package__}.{name}"
-    _set_module(name, importlib.import_module(ours), undo)
-    for submodule in _SUBMODULES.get(name, ()):
-        _set_module(f"{name}.{submodule}", importlib.import_module(f"{ours}.{submodule}"), undo)
+    for placed in names:
+        sys.modules[placed] = importlib.import_module(f"{__package__}.{placed}")
+
+
+def _replace_functions(name, undo):
+    """The drop-in's functions in the installed package, wherever its modules refer to theirs."""
+    replacement = {}
+    for below in _REPLACED[name]:
+        theirs, ours = importlib.import_module(f"{name}.{below}"), importlib.import_module(f"{__package__}.{name}.{below}")
+        for function in ours.__all__:
+            if hasattr(theirs, function):
+                replacement[id(getattr(theirs, function))] = getattr(theirs, function), getattr(ours, function)
+    back = {id(ours): (ours, theirs) for theirs, ours in replacement.values()}
+    undo.append(lambda: _substitute(name, back))
+    _substitute(name, replacement)
+
+
+def _substitute(name, replacement):
+    """Replaces objects in the globals of the package's loaded modules, and in dicts, lists and tuples there."""
+
+    def substituted(value):
+        if id(value) in replacement:
+            return replacement[id(value)][1]
+        if type(value) is tuple:
+            items = tuple(map(substituted, value))
+            return items if any(new is not old for new, old in zip(items, value)) else value
+        if type(value) in (dict, list):
+            for key, item in value.items() if type(value) is dict else enumerate(value):
+                new = substituted(item)
+                if new is not item:
+                    value[key] = new
+        return value
+
+    for loaded, module in list(sys.modules.items()):
+        if module is not None and (loaded == name or loaded.startswith(name + ".")):
+            for key, value in list(vars(module).items()):
+                if not key.startswith("__"):
+                    new = substituted(value)
+                    if new is not value:
+                        setattr(module, key, new)
