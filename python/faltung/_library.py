@@ -59,6 +59,7 @@ _load(folder, _operators)
 if torch.version.cuda and (folder / _cuda_operators).is_file():
     _load(folder, _cuda_operators)
 c = _load_c(folder)
+torch_threads = ctypes.cast(ctypes.CDLL(str(folder / _operators)).faltung_torch_threads, ctypes.c_void_p)  # a faltung_parallel_for
 c.faltung_version.restype = ctypes.c_char_p
 c.faltung_last_error.restype = ctypes.c_char_p
 version = c.faltung_version().decode()

@@ -4,6 +4,7 @@ import causal_conv1d_reference as reference
 import faltung
 import pytest
 import torch
+from faltung.compat import _calls
 from faltung.compat import causal_conv1d as package
 from faltung.compat.causal_conv1d import causal_conv1d_interface as interface
 from faltung.compat.causal_conv1d import causal_conv1d_fn, causal_conv1d_update, causal_conv1d_varlen_states, cpp_functions
@@ -241,7 +242,7 @@ def test_errors():
     with pytest.raises(ValueError, match="final_state"):
         causal_conv1d_fn(x, weight, return_final_states=True, final_states_out=torch.empty(2, 6, 5))
     with pytest.raises(ValueError, match="y"):
-        interface.forward_into(torch.empty(2, 6, 8), None, x, weight)
+        _calls.causal_conv1d_into(torch.empty(2, 6, 8), None, x, weight)
     with pytest.raises(ValueError, match="dx"):
         cpp_functions.causal_conv1d_bwd_function(x, weight, None, torch.randn_like(x), None, None, None, torch.empty(2, 5, 9), False, False)
     with pytest.raises(TypeError, match="x: expected a torch.Tensor, got list"):

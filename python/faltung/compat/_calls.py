@@ -27,9 +27,45 @@ def causal_conv1d(x, *arguments, **options):
     return _causal_conv1d_function(x, *arguments, **options)
 
 
-def expect_rank(tensor, rank, name, shape):
+def causal_conv1d_with_state(x, weight, bias, final_state_out=None, **options):
+    """(y, final state [N, D, W-1]), the latter in `final_state_out` if that is given."""
+    if final_state_out is None:
+        return causal_conv1d(x, weight, bias, return_final_state=True, **options)
+    if needs_gradients(x, weight, bias, options.get("initial_state"), final_state_out):
+        y, final_state = causal_conv1d(x, weight, bias, return_final_state=True, state_columns=weight.shape[-1] - 1, **options)
+        return y, final_state_out.copy_(final_state)  # copy_ carries gradients
+    y = torch.empty_like(x)
+    causal_conv1d_into(y, final_state_out, x, weight, bias, **options)
+    return y, final_state_out
+
+
+def causal_conv1d_into(
+    y, final_state, x, weight, bias=None, *, initial_state=None, cu_seqlens=None, seq_idx=None, activation=None, channels_last=False
+):
+    """The forward into memory of the caller's, without gradients; final_state may be None."""
+    try:
+        torch.ops.faltung.causal_conv1d_out(
+            x, weight, y, final_state, bias, None, initial_state, cu_seqlens, seq_idx, None, int(activation is not None), channels_last
+        )
+    except RuntimeError as error:
+        tensors = {"x": x, "weight": weight, "y": y, "bias": bias, "final_state": final_state, "initial_state": initial_state}
+        other = _errors.translated(error, **tensors, cu_seqlens=cu_seqlens, seq_idx=seq_idx)
+        if other is error:
+            raise
+        raise other from None
+
+
+def needs_gradients(*tensors):
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def expect_tensor(tensor, name):
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a torch.Tensor, got {type(tensor).__name__}")
+
+
+def expect_rank(tensor, rank, name, shape):
+    expect_tensor(tensor, name)
     if tensor.dim() != rank:
         raise ValueError(f"{name}: expected {shape}, got shape {tuple(tensor.shape)}")
 

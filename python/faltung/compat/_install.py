@@ -8,6 +8,8 @@ import warnings
 # The drop-ins by import name, with the modules below each.
 _MODULES = {
     "causal_conv1d": ("causal_conv1d_interface", "causal_conv1d_varlen", "cpp_functions"),
+    "cudnn": ("causal_conv1d_bulk_sm100", "ops"),
+    "fla": (),
     "nvsubquadratic": (
         "ops", "ops.circular_fftconv", "ops.fftconv", "ops.fftconv_chunked", "ops.fftconv_custom", "ops.mixed_fftconv",
     ),
@@ -17,8 +19,11 @@ _MODULES = {
 }  # fmt: skip
 # Packages of which an installed one keeps its place: its functions in these modules are replaced, and the rest of it goes on working.
 _REPLACED = {
+    "cudnn": ("causal_conv1d_bulk_sm100", "ops"),
+    "fla": ("modules.causal_conv1d",),
     "nvsubquadratic": ("ops.circular_fftconv", "ops.fftconv", "ops.fftconv_chunked", "ops.fftconv_custom", "ops.mixed_fftconv"),
 }
+_ONLY_INSTALLED = ("fla",)  # without the package there is nothing that one function would help
 NAMES = tuple(_MODULES)
 
 _undo = {}  # name -> functions that restore what was there, latest last
@@ -34,16 +39,20 @@ def install(name, force=False):
     Returns:
         Whether the name now leads to Faltung. Installing twice does nothing the second time.
 
-    An installed package is replaced as a whole, except nvsubquadratic, which does more than convolve: there the op functions are replaced,
-    and everything in its modules that refers to them. Packages look for each other when they are imported, and keep what they found: install
-    before importing what uses the name. `uninstall` restores what was there.
+    An installed package is replaced as a whole, except those that do more than convolve (cudnn, fla, nvsubquadratic): there the functions that the
+    drop-in has are replaced, with everything in the package's modules that refers to them. fla needs no `force`, and without it nothing is done.
+    Packages look for each other when they are imported, and keep what they found: install before importing what uses the name.
+    `uninstall` restores what was there.
     """
     if name not in NAMES:
         raise ValueError(f"install: expected one of {', '.join(map(repr, NAMES))}, got {name!r}")
     if name in _undo:
         return True
     present = _is_installed(name)
-    if present and not force:
+    if not present and name in _ONLY_INSTALLED:
+        warnings.warn(f"faltung.compat: {name} is not installed, there is nothing to replace", stacklevel=2)
+        return False
+    if present and not force and name not in _ONLY_INSTALLED:
         warnings.warn(f"faltung.compat: {name} is installed and was left alone; install({name!r}, force=True) replaces it", stacklevel=2)
         return False
     undo = []
@@ -99,8 +108,13 @@ def _replace_functions(name, undo):
     for below in _REPLACED[name]:
         theirs, ours = importlib.import_module(f"{name}.{below}"), importlib.import_module(f"{__package__}.{name}.{below}")
         for function in ours.__all__:
-            if hasattr(theirs, function):
-                replacement[id(getattr(theirs, function))] = getattr(theirs, function), getattr(ours, function)
+            try:
+                original = getattr(theirs, function)
+            except (AttributeError, ImportError):  # not in that version, or behind a dependency that is missing: then it is there now
+                setattr(theirs, function, getattr(ours, function))
+                undo.append(lambda theirs=theirs, function=function: delattr(theirs, function))
+            else:
+                replacement[id(original)] = original, getattr(ours, function)
     back = {id(ours): (ours, theirs) for theirs, ours in replacement.values()}
     undo.append(lambda: _substitute(name, back))
     _substitute(name, replacement)

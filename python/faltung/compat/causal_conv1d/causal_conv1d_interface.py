@@ -4,9 +4,8 @@ them. x is [B, D, T] of any strides; states are [B, D, W-1], oldest token first.
 import torch
 import torch.nn.functional as F
 
-from ... import _errors
 from ... import causal_conv1d_update as _update
-from .._calls import causal_conv1d
+from .. import _calls
 
 _ACTIVATIONS = (None, "silu", "swish")
 
@@ -14,10 +13,6 @@ _ACTIVATIONS = (None, "silu", "swish")
 def _check_activation(activation):
     if activation not in _ACTIVATIONS:
         raise NotImplementedError(f'activation: expected None, "silu" or "swish", got {activation!r}')
-
-
-def _no_gradients(*tensors):
-    return not (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors))
 
 
 def causal_conv1d_fn(
@@ -37,17 +32,9 @@ def causal_conv1d_fn(
     """
     _check_activation(activation)
     options = {"activation": activation, "initial_state": initial_states, "seq_idx": seq_idx}
-    if not return_final_states:
-        return causal_conv1d(x, weight, bias, **options)
-    if final_states_out is None:
-        return causal_conv1d(x, weight, bias, return_final_state=True, **options)
-    if _no_gradients(x, weight, bias, initial_states, final_states_out):
-        y = torch.empty_like(x)
-        forward_into(y, final_states_out, x, weight, bias, initial_state=initial_states, seq_idx=seq_idx, activation=activation)
-        return y, final_states_out
-    columns = weight.shape[-1] - 1
-    y, final_states = causal_conv1d(x, weight, bias, return_final_state=True, state_columns=columns, **options)
-    return y, final_states_out.copy_(final_states)  # copy_ carries gradients
+    if return_final_states:
+        return _calls.causal_conv1d_with_state(x, weight, bias, final_states_out, **options)
+    return _calls.causal_conv1d(x, weight, bias, **options)
 
 
 def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cache_seqlens=None, conv_state_indices=None):
@@ -62,22 +49,6 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
     return _update(
         x, conv_state, weight, bias, activation=activation, cache_seqlens=cache_seqlens, state_indices=conv_state_indices, window=window
     )
-
-
-def forward_into(
-    y, final_state, x, weight, bias=None, *, initial_state=None, cu_seqlens=None, seq_idx=None, activation=None, channels_last=False
-):
-    """The forward into memory of the caller's, without gradients; final_state may be None."""
-    try:
-        torch.ops.faltung.causal_conv1d_out(
-            x, weight, y, final_state, bias, None, initial_state, cu_seqlens, seq_idx, None, int(activation is not None), channels_last
-        )
-    except RuntimeError as error:
-        tensors = {"x": x, "weight": weight, "y": y, "bias": bias, "final_state": final_state, "initial_state": initial_state}
-        other = _errors.translated(error, **tensors, cu_seqlens=cu_seqlens, seq_idx=seq_idx)
-        if other is error:
-            raise
-        raise other from None
 
 
 # ---- The references: the definition in torch's own operators, for comparison alone

@@ -3,7 +3,8 @@
 import torch
 
 from ... import _errors
-from .causal_conv1d_interface import causal_conv1d_update, forward_into
+from .. import _calls
+from .causal_conv1d_interface import causal_conv1d_update
 
 _backward = torch.ops.faltung.causal_conv1d_backward_detached.default
 _backward_out = torch.ops.faltung.causal_conv1d_backward_out.default
@@ -13,7 +14,7 @@ def causal_conv1d_fwd_function(x, weight, bias, seq_idx, initial_states, final_s
     """y of x ``[B, D, T]``; the last W-1 tokens go to `final_states_out`, if that is given."""
     y = torch.empty_like(x)
     activation = "silu" if silu_activation else None
-    forward_into(y, final_states_out, x, weight, bias, initial_state=initial_states, seq_idx=seq_idx, activation=activation)
+    _calls.causal_conv1d_into(y, final_states_out, x, weight, bias, initial_state=initial_states, seq_idx=seq_idx, activation=activation)
     return y
 
 

@@ -1,0 +1,5 @@
+"""fla.modules, as far as it convolves."""
+
+from . import causal_conv1d
+
+__all__ = ["causal_conv1d"]
