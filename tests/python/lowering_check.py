@@ -55,7 +55,8 @@ def relative_error(got, expected):
         assert got is None and expected is None
         return 0.0
     assert got.shape == expected.shape and got.dtype == expected.dtype
-    difference, scale = (got.double() - expected.double()).norm(), expected.double().norm()
+    got, expected = got.detach().double(), expected.detach().double()
+    difference, scale = (got - expected).norm(), expected.norm()
     return float(difference / scale) if difference else 0.0
 
 
