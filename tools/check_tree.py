@@ -5,7 +5,6 @@ mirror     tests/cpp, tests/python and bench name operators that src/ has, and e
 paths      no path of one machine in a tracked file
 size       no source over 400 lines that LONG_FILES does not list with its reason
 call       every file and symbol that docs/how-a-call-travels.md names exists
-version    VERSION, pyproject.toml, CHANGELOG.md, faltung.h and the README agree
 """
 import re
 import subprocess
@@ -107,26 +106,7 @@ def check_call(tree: Tree, document: str = "docs/how-a-call-travels.md") -> list
     return breaches if named else [f"call: {document} names no file"]
 
 
-def check_version(tree: Tree) -> list[str]:
-    version = tree.text("VERSION").strip()
-    mentions = {
-        "CHANGELOG.md": r"^## \[(\d+\.\d+\.\d+)\]",
-        "include/faltung/faltung.h": r'/\* "(\d+\.\d+\.\d+)" \*/',
-        "pyproject.toml": r'^version = "(.+)"|^input = "(VERSION)"',
-    }
-    breaches = []
-    for path, pattern in mentions.items():
-        found = re.search(pattern, tree.text(path), flags=re.M) if tree.has(path) else None
-        if not found:
-            breaches.append(f"version: {path} no longer mentions the version where the check looks ({pattern})")
-            continue
-        got = next(group for group in found.groups() if group)
-        if got not in (version, "VERSION"):
-            breaches.append(f"version: {path} says {got}, VERSION says {version}")
-    return breaches
-
-
-CHECKS = {"mirror": check_mirror, "paths": check_paths, "size": check_size, "call": check_call, "version": check_version}
+CHECKS = {"mirror": check_mirror, "paths": check_paths, "size": check_size, "call": check_call}
 
 
 def main() -> int:

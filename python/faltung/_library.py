@@ -2,13 +2,14 @@
 
 Where they are looked for, first find wins:
 1. the folder that the environment variable FALTUNG_LIBRARY_DIR names (then nowhere else),
-2. beside this file: an installed wheel,
+2. the folders of this package: beside this file in an installed wheel; in an editable install also where the libraries were put,
 3. in a checkout, the most recently built of build/ and build/*/ at its root.
 """
 
 import ctypes
 import os
 import pathlib
+import sys
 
 import torch
 
@@ -25,7 +26,8 @@ def _folders():
     if (root / "include/faltung/faltung.h").is_file():
         built = [file.parent for file in (root / "build").glob(f"**/{_operators}") if len(file.relative_to(root).parts) <= 3]
         built.sort(key=lambda folder: (folder / _operators).stat().st_mtime, reverse=True)
-    return [here, *built]
+    package = [pathlib.Path(folder) for folder in sys.modules[__package__].__path__]
+    return [here, *package, *built]
 
 
 def _find():
