@@ -25,6 +25,17 @@ SHAPES = [(8, 768, (16, 16), full(16, 16), BF16, {}), (8, 768, (32, 32), full(32
           (8, 768, (64, 64), (7, 7), BF16, {}), (8, 768, (64, 64), (13, 13), BF16, {}), (8, 768, (64, 64), (31, 31), BF16, {}),
           (8, 768, (16, 16), full(16, 16), BF16, {"filter_dtype": FP32}), (8, 768, (32, 32), full(32, 32), BF16, {"filter_dtype": FP32}),
           (8, 768, (16, 16), full(16, 16), BF16, {"channels_last": True})]
+# cuda.transformed: above 64 points, fp32 above 32, 1D and 3D.
+SHAPES += [(8, 768, (64, 64), full(64, 64), FP32, {}), (8, 768, (128, 128), full(128, 128), BF16, {}), (8, 768, (128, 128), full(128, 128), FP16, {}),
+           (8, 768, (128, 128), full(128, 128), FP32, {}), (8, 192, (96, 96), full(96, 96), BF16, {}), (8, 192, (96, 96), full(96, 96), FP32, {}),
+           (8, 64, (192, 192), full(192, 192), FP32, {}), (8, 64, (256, 256), full(256, 256), FP32, {}), (4, 32, (512, 512), full(512, 512), FP32, {}),
+           (2, 16, (1024, 1024), full(1024, 1024), FP32, {}), (2, 32, (96, 96, 96), full(96, 96, 96), FP32, {}),
+           (2, 16, (128, 128, 128), full(128, 128, 128), FP32, {}), (8, 768, (128, 128), (31, 31), BF16, {}),
+           (8, 768, (128, 128), full(128, 128), BF16, {"channels_last": True}), (8, 192, (128, 128), (128, 128), FP32, {"boundary": "circular"}),
+           (8, 192, (128, 128), (128, 128), FP32, {"boundary": ("causal", "zero")})]
+SHAPES += [(8, 768, (n,), (2 * n - 1,), FP32, {}) for n in (96, 256, 1024)]
+SHAPES += [(b, c, (n,), (n,), BF16, {"boundary": "causal"})
+           for b, c, n in ((8, 768, 1024), (8, 768, 2048), (8, 768, 4096), (4, 768, 8192), (2, 768, 32768), (1, 256, 131072))]
 
 NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32"}
 
@@ -68,13 +79,31 @@ def fast_size(least):
         size += 2
 
 
-def fft_chain(x, k, extents, filters):
+def boundaries_of(flags, rank):
+    boundary = flags.get("boundary", "zero")
+    return (boundary,) * rank if isinstance(boundary, str) else boundary
+
+
+def centre_of(boundary, taps):
+    return {"zero": taps // 2, "circular": (taps - 1) // 2, "causal": 0}[boundary]
+
+
+def working(tensor):
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def fft_chain(x, k, extents, filters, boundaries):
     # What wraps around may fall outside the crop: 2N points serve a filter of 2N - 1 taps.
-    size = [fast_size(max(f, n + f - 1 - f // 2)) for n, f in zip(extents, filters)]
+    centres = [centre_of(boundary, f) for boundary, f in zip(boundaries, filters)]
+    size = [n if boundary == "circular" else fast_size(max(f, n + max(f - 1 - centre, centre)))
+            for n, f, boundary, centre in zip(extents, filters, boundaries, centres)]
     axes = tuple(range(-len(extents), 0))
-    spectrum = torch.fft.rfftn(x.float(), s=size, dim=axes) * torch.fft.rfftn(k.float(), s=size, dim=axes)
-    crop = tuple(slice(f // 2, f // 2 + n) for n, f in zip(extents, filters))
-    return torch.fft.irfftn(spectrum, s=size, dim=axes)[(..., *crop)].to(x.dtype)
+    spectrum = torch.fft.rfftn(working(x), s=size, dim=axes) * torch.fft.rfftn(working(k), s=size, dim=axes)
+    y = torch.fft.irfftn(spectrum, s=size, dim=axes)
+    if "circular" in boundaries:
+        y = y.roll([-centre if boundary == "circular" else 0 for boundary, centre in zip(boundaries, centres)], axes)
+    crop = tuple(slice(0, n) if boundary == "circular" else slice(centre, centre + n) for n, boundary, centre in zip(extents, boundaries, centres))
+    return y[(..., *crop)].to(x.dtype)
 
 
 def relative(value, reference):
@@ -84,7 +113,8 @@ def relative(value, reference):
 def bench_shape(library, shape, peers, rate):
     batch, channels, extents, filters, dtype, flags = shape
     last = flags.get("channels_last", False)
-    options = dict(channels_last=last)
+    boundaries = boundaries_of(flags, len(extents))
+    options = dict(channels_last=last, boundary=boundaries)
     width = torch.empty(0, dtype=dtype).element_size()
     leading = (batch, channels) if flags.get("per_sample") else (channels,)
     x_count, k_count = batch * channels * math.prod(extents), math.prod(leading) * math.prod(filters)
@@ -121,10 +151,7 @@ def bench_shape(library, shape, peers, rate):
     first = slice(0, 2)
     wide = [(t.movedim(-1, -len(extents) - 1) if last else t).double() for t in (x, dy, k)]
     part_x, part_k = wide[0][:, first].requires_grad_(), (wide[2][:, first] if len(leading) == 2 else wide[2][first]).requires_grad_()
-    size = [n + f - 1 for n, f in zip(extents, filters)]
-    axes = tuple(range(-len(extents), 0))
-    crop = tuple(slice(f // 2, f // 2 + n) for n, f in zip(extents, filters))
-    exact = torch.fft.irfftn(torch.fft.rfftn(part_x, s=size, dim=axes) * torch.fft.rfftn(part_k, s=size, dim=axes), s=size, dim=axes)[(..., *crop)]
+    exact = fft_chain(part_x, part_k, extents, filters, boundaries)
     exact_dx, exact_dk = torch.autograd.grad(exact, (part_x, part_k), wide[1][:, first])
     to_first = [(t.movedim(-1, -len(extents) - 1) if last else t) for t in (y, dx, dk)]
     error = {"y": relative(to_first[0][:, first], exact), "dx": relative(to_first[1][:, first], exact_dx),
@@ -148,14 +175,14 @@ def bench_shape(library, shape, peers, rate):
         leaf_x, leaf_k = x.detach().requires_grad_(), k.detach().requires_grad_()
 
         def chain_both(i):
-            torch.autograd.grad(fft_chain(leaf_x, leaf_k, extents, filters), (leaf_x, leaf_k), dy)
+            torch.autograd.grad(fft_chain(leaf_x, leaf_k, extents, filters, boundaries), (leaf_x, leaf_k), dy)
 
         try:
             side = torch.cuda.Stream()
             with torch.cuda.stream(side):
                 chain_both(0)
             torch.cuda.synchronize()
-            chain["forward"] = graph_time(lambda i: fft_chain(x, k, extents, filters), 3, 5)
+            chain["forward"] = graph_time(lambda i: fft_chain(x, k, extents, filters, boundaries), 3, 5)
             chain["forward+backward"] = graph_time(chain_both, 3, 5)
         except torch.OutOfMemoryError:
             chain = {}
@@ -166,6 +193,7 @@ def bench_shape(library, shape, peers, rate):
         record = {"operator": "long_conv", "direction": direction, "dtype": NAMES[dtype],
                   "shape": {"B": batch, "C": channels, "N": extents[0] if one else list(extents), "K": filters[0] if one else list(filters),
                             **({"filters": "per sample"} if len(leading) == 2 else {}),
+                            **({"boundary": flags["boundary"] if isinstance(flags["boundary"], str) else list(flags["boundary"])} if "boundary" in flags else {}),
                             **({"filter_dtype": NAMES[flags["filter_dtype"]]} if "filter_dtype" in flags else {})},
                   "layout": "channels last" if last else "channels first", "implementation": library.chosen(name, x, k, **options),
                   "device_ms": times[direction], **({"warm_device_ms": warm} if direction == "forward+backward" else {}), "floor_ms": floors[direction] * width / rate / 1e6,
@@ -175,7 +203,7 @@ def bench_shape(library, shape, peers, rate):
         records.append(record)
     peer = f"  torch {chain['forward+backward']:.4f} (x{chain['forward+backward'] / times['forward+backward']:.1f})" if chain else ""
     text = " ".join(f"{'x'.join(map(str, part))}" for part in (extents, filters))
-    print(f"{NAMES[dtype]} B{batch} C{channels} {text} {' '.join(flags)}: fwd {times['forward']:.4f} bwd {times['backward']:.4f} both "
+    print(f"{NAMES[dtype]} B{batch} C{channels} {text} {' '.join(f'{key} {value}' for key, value in flags.items() if value is not True) or ' '.join(flags)}: fwd {times['forward']:.4f} bwd {times['backward']:.4f} both "
           f"{times['forward+backward']:.4f} (warm {warm:.4f}) floor {floors['forward+backward'] * width / rate / 1e6:.4f}{peer}  "
           f"[{library.chosen(0, x, k, **options)}] y {error['y']:.2e} dx {error['dx']:.2e} dk {error['dk']:.2e}", flush=True)
     return records
@@ -191,8 +219,9 @@ def bench(library, arguments):
     print(f"copy of 1 GiB: {rate:.0f} GB/s", flush=True)
     records = []
     for shape in SHAPES:
-        text = f"{NAMES[shape[4]]} B{shape[0]} " + "x".join(map(str, shape[2])) + " " + "x".join(map(str, shape[3]))
-        if arguments.only and arguments.only not in text:
+        boundary = "+".join(dict.fromkeys(boundaries_of(shape[5], len(shape[2]))))
+        text = f"{NAMES[shape[4]]} B{shape[0]} " + "x".join(map(str, shape[2])) + " " + "x".join(map(str, shape[3])) + " " + boundary
+        if not any(part in text for part in arguments.only.split(",")):
             continue
         records += bench_shape(library, shape, not arguments.no_peers, rate)
         torch.cuda.empty_cache()

@@ -102,3 +102,28 @@ def cases():
         yield Case(2, 2, (5, 8, 8), (3, 3, 4), dtype, boundary=("causal", "zero", "circular"))
     yield Case(1, 2, (5999,), (33,), BF16)
     yield Case(2, 2, (20, 20, 10), (3, 3, 3), FP16)
+    # Grids above 64 points, and fp32 and fp64 of any size: cuda.transformed.
+    for dtype, extents in itertools.product(ALL, ((96, 96), (65, 130), (128, 128), (17, 300), (200, 33))):
+        yield Case(2, 2, extents, full(*extents), dtype)
+    for dtype in (BF16, FP32, FP64):
+        yield Case(2, 2, (100, 128), (100, 128), dtype, boundary="circular", shortcut=True)
+        yield Case(2, 2, (128, 96), (301, 40), dtype, boundary="circular")
+        yield Case(3, 2, (90, 110), (31, 20), dtype, channels_last=True, per_sample=True, shortcut=True)
+        yield Case(2, 2, (72, 80), (9, 160), dtype, centre=(-20, 100), view="sliced")
+        yield Case(2, 2, (80, 72), (80, 72), dtype, boundary=("zero", "causal"))
+        yield Case(2, 2, (80, 72), (80, 72), dtype, boundary=("causal", "circular"))
+        yield Case(2, 2, (70, 72), (70, 72), dtype, boundary="causal")
+        yield Case(35, 1, (66, 67), (131, 133), dtype, view="expanded")
+        for length, filters in ((100, 199), (2048, 4095), (4097, 4097), (10000, 777), (65536, 65536), (100003, 200005)):
+            yield Case(2, 2, (length,), (filters,), dtype, shortcut=length < 5000)
+            yield Case(2, 1, (length,), (min(length, filters),), dtype, boundary="circular", per_sample=True)
+            yield Case(2, 2, (length,), (min(length, filters),), dtype, boundary="causal", shortcut=True)
+        yield Case(2, 1, (12, 70, 20), (23, 70, 39), dtype, boundary=("zero", "circular", "zero"), shortcut=True)
+        yield Case(1, 2, (33, 20, 66), (65, 39, 131), dtype)
+        yield Case(1, 2, (33, 16, 34), (33, 16, 67), dtype, boundary=("circular", "causal", "zero"), channels_last=True)
+        yield Case(1, 1, (500, 700), (999, 1399), dtype)
+    yield Case(1, 1, (1000000,), (1000000,), FP32)
+    for n, shape in itertools.product((33, 48, 64), ("smooth", "decaying")):
+        yield Case(2, 2, (n, n), full(n, n), FP32, filter_shape=shape)
+        yield Case(2, 2, (n * 10,), (n * 20 - 1,), FP32, filter_shape=shape, mean=8.0)
+    yield Case(2, 2, (50,), (99,), FP32, filter_shape="smooth", mean=100.0)

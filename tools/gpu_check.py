@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--sanitize-every", type=int, default=7)
     parser.add_argument("--commit", default="", help="for the records, where the machine has no git checkout")
     parser.add_argument("--cuda-sources", default="", help="likewise: the output of tools/cuda_sources_hash.py")
-    parser.add_argument("--only", default="", help="verify cases, bench shapes: those whose name contains this")
+    parser.add_argument("--only", default="", help="verify cases, bench shapes: those whose name contains one of these, by commas")
     parser.add_argument("--no-peers", action="store_true", help="bench without the torch.fft chain")
     arguments = parser.parse_args()
     failures = 0

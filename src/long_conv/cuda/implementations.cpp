@@ -3,6 +3,7 @@
 #include "long_conv/cuda/reduction.hpp"
 #include "long_conv/cuda/spectral/spectral.hpp"
 #include "long_conv/cuda/toeplitz/toeplitz.hpp"
+#include "long_conv/cuda/transformed/transformed.hpp"
 #include "long_conv/implementation.hpp"
 
 namespace faltung::long_conv::cuda {
@@ -15,6 +16,8 @@ constexpr Implementation list[] = {
      spectral::backward},
     {"cuda.toeplitz", Selection::automatic, toeplitz::reject, toeplitz::policy, no_workspace, toeplitz::forward,
      toeplitz::backward},
+    {"cuda.transformed", Selection::automatic, transformed::reject, transformed::policy, transformed::workspace,
+     transformed::forward, transformed::backward},
     {"cuda.direct", Selection::automatic, direct::reject, direct::policy, no_workspace, direct::forward,
      direct::backward},
 };

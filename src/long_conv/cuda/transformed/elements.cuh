@@ -1,0 +1,229 @@
+// Real elements of tensors as the complex numbers of row transforms, and back: eight points of a line per thread, of
+// any dtype and stride, loads of a thread all under way together.
+#pragma once
+#include "cuda/element.cuh"
+#include "long_conv/cuda/transformed/block_transform.cuh"
+
+namespace faltung::long_conv::cuda::transformed {
+
+// visit(T{}) with the storage type, so that a loop inside knows it.
+template <typename Visit>
+__device__ __forceinline__ void thread_visit(Dtype dtype, Visit&& visit) {
+  switch (dtype) {
+    case FALTUNG_F64:
+      return visit(double{});
+    case FALTUNG_F32:
+      return visit(float{});
+    case FALTUNG_F16:
+      return visit(__half{});
+    default:
+      return visit(__nv_bfloat16{});
+  }
+}
+
+template <typename Real, typename T>
+__device__ __forceinline__ Real thread_widened(T value) {
+  if constexpr (sizeof(T) == 2)
+    return Real(float(value));
+  else
+    return Real(value);
+}
+
+template <typename T, typename Real>
+__device__ __forceinline__ T thread_rounded(Real value) {
+  if constexpr (std::is_same_v<T, __half>)
+    return std::is_same_v<Real, double> ? __double2half(value) : __float2half(float(value));
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return std::is_same_v<Real, double> ? __double2bfloat16(value) : __float2bfloat16(float(value));
+  else
+    return T(value);
+}
+
+// ---- chunks and positions ----
+
+// Element offset of image `image` of unit `unit` of a chunk.
+__device__ inline std::int64_t image_offset(Chunk const& chunk, Strides const& strides, int unit, int image) {
+  std::int64_t const at = chunk.first_unit + unit;
+  return (at / chunk.channels + chunk.first_image + image) * strides.batch + at % chunk.channels * strides.channel;
+}
+__device__ inline std::int64_t channel_of(Chunk const& chunk, int unit) {
+  return (chunk.first_unit + unit) % chunk.channels;
+}
+
+// The i-th position that may hold a tap.
+__device__ inline int position(TapAxis const& axis, int i) {
+  return i < axis.head ? i : axis.positions - axis.tail + (i - axis.head);
+}
+__device__ inline bool is_tap(TapAxis const& axis, int position) {
+  return position < axis.head || position >= axis.positions - axis.tail;
+}
+
+// The taps at a position: first, first + extent, ... while below the filter's extent where the axis is circular, first
+// alone (if it exists) otherwise.
+__device__ inline std::int64_t first_tap(TapAxis const& axis, int position) {
+  std::int64_t tap = (position < axis.head ? position : position - axis.positions) + axis.centre;
+  if (axis.circular) {
+    if (tap < 0) tap += axis.extent;
+    if (tap >= axis.extent) tap -= axis.extent;
+  }
+  return tap;
+}
+__device__ inline bool exists(TapAxis const& axis, std::int64_t tap) { return tap >= 0 && tap < axis.filter; }
+__device__ inline std::int64_t next_tap(TapAxis const& axis, std::int64_t tap) {
+  return axis.circular ? tap + axis.extent : axis.filter;
+}
+
+// The positions that a tap is summed from: none where it meets no input, two where a circular axis is padded. A negative
+// offset's position is returned as it is; along rows its value has the other sign.
+struct Spots {
+  int count, at[2];
+  bool negative[2];
+};
+__device__ inline Spots spots_of(TapAxis const& axis, std::int64_t tap) {
+  std::int64_t offset = tap - axis.centre;
+  if (axis.circular) {
+    offset %= axis.extent;
+    if (offset < 0) offset += axis.extent;
+    int const at = int(offset);
+    if (axis.exact || at == 0) return {1, {at, 0}, {false, false}};
+    return {2, {at, axis.positions - axis.extent + at}, {false, true}};
+  }
+  if (offset >= axis.extent || offset <= -axis.extent) return {0, {}, {}};
+  bool const negative = offset < 0;
+  return {1, {int(negative ? offset + axis.positions : offset), 0}, {negative, false}};
+}
+
+// ---- images ----
+
+// Points index(q) and index(q) + M of a row whose element 0 is `row`.
+template <typename Real>
+__device__ inline void load_image(Complex<Real> (&v)[8], void const* data, Dtype dtype, std::int64_t row,
+                                  std::int64_t stride, int extent, int first, int step, int half) {
+  thread_visit(dtype, [&]<typename T>(T) {
+    T const* const from = static_cast<T const*>(data) + row;
+    T low[8], high[8];
+    bool const folded = extent > half;
+#pragma unroll
+    for (int q = 0; q < 8; ++q) {
+      int const n = first + q * step;
+      low[q] = n < extent ? from[n * stride] : T(0.0f);
+    }
+    if (folded) {
+#pragma unroll
+      for (int q = 0; q < 8; ++q) {
+        int const n = first + q * step + half;
+        high[q] = n < extent ? from[n * stride] : T(0.0f);
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < 8; ++q)
+      v[q] = {thread_widened<Real>(low[q]), folded ? -thread_widened<Real>(high[q]) : Real(0)};
+  });
+}
+
+// The opposite of load_image, cropped to the extent; adds shortcut times x. v is turned back already.
+template <typename Real>
+__device__ inline void store_image(Complex<Real> const (&v)[8], ImageRows const& a, std::int64_t to_row,
+                                   std::int64_t from_row, std::int64_t channel, int first, int step, int half) {
+  std::int64_t const to_stride = a.to.strides.spatial[2], from_stride = a.from.strides.spatial[2];
+  Real const shortcut =
+      a.shortcut.data
+          ? faltung::cuda::thread_load<Real>(a.shortcut.data, a.shortcut_dtype, channel * a.shortcut.stride)
+          : Real(0);
+  thread_visit(a.dtype, [&]<typename T>(T) {
+    T* const to = static_cast<T*>(a.to.data) + to_row;
+    T const* const from = static_cast<T const*>(a.from.data) + from_row;
+    auto const store = [&](int n, Real value) {
+      if (n >= a.extent) return;
+      if (a.shortcut.data) value += shortcut * thread_widened<Real>(from[n * from_stride]);
+      to[n * to_stride] = thread_rounded<T>(value);
+    };
+#pragma unroll
+    for (int q = 0; q < 8; ++q) store(first + q * step, v[q].re);
+    if (a.extent > half)
+#pragma unroll
+      for (int q = 0; q < 8; ++q) store(first + q * step + half, -v[q].im);
+  });
+}
+
+// ---- filters ----
+
+// Sums of the taps at positions index(q) and index(q) + half along rows, over the taps at the positions at0 and at1 of
+// the outer axes.
+template <typename Real>
+__device__ inline void load_taps(Complex<Real> (&v)[8], FilterRows const& a, std::int64_t unit_offset, int at0, int at1,
+                                 int first, int step, int half) {
+  auto const& [axis0, axis1, axis2] = a.axes;
+  auto const& s = a.from.strides.spatial;
+#pragma unroll
+  for (int q = 0; q < 8; ++q) v[q] = {Real(0), Real(0)};
+  for (std::int64_t m0 = first_tap(axis0, at0); exists(axis0, m0); m0 = next_tap(axis0, m0))
+    for (std::int64_t m1 = first_tap(axis1, at1); exists(axis1, m1); m1 = next_tap(axis1, m1)) {
+      std::int64_t const row = unit_offset + m0 * s[0] + m1 * s[1];
+      thread_visit(a.dtype, [&]<typename T>(T) {
+        T const* const from = static_cast<T const*>(a.from.data) + row;
+        auto const sum = [&](int n) {
+          if (!is_tap(axis2, n)) return Real(0);
+          std::int64_t m2 = first_tap(axis2, n);
+          Real value = exists(axis2, m2) ? thread_widened<Real>(from[m2 * s[2]]) : Real(0);
+          if (axis2.circular)
+            for (m2 += axis2.extent; m2 < axis2.filter; m2 += axis2.extent)
+              value += thread_widened<Real>(from[m2 * s[2]]);
+          return n < axis2.head ? value : -value;
+        };
+#pragma unroll
+        for (int q = 0; q < 8; ++q) {
+          int const n = first + q * step;
+          v[q] = v[q] + Complex<Real>{sum(n), -sum(n + half)};
+        }
+      });
+    }
+#pragma unroll
+  for (int q = 0; q < 8; ++q) v[q] = v[q] * Real(a.scale);
+}
+
+// dk of one row of taps from the real line that its positions hold: line[2M], shared or global.
+template <typename Real, typename Line>
+__device__ inline void store_taps(FilterRows const& a, std::int64_t row, Line const& line, std::int64_t first, std::int64_t step) {
+  thread_visit(a.dtype, [&]<typename T>(T) {
+    T* const to = static_cast<T*>(a.to.data) + row;
+    for (std::int64_t m = first; m < a.axes[2].filter; m += step) {
+      auto const spots = spots_of(a.axes[2], m);
+      Real sum = 0;
+      for (int i = 0; i < spots.count; ++i) sum += spots.negative[i] ? -line(spots.at[i]) : line(spots.at[i]);
+      to[m * a.to.strides.spatial[2]] = thread_rounded<T>(sum * Real(a.scale));
+    }
+  });
+}
+
+// dk of one axis: the outer ones have one point, so a row of taps is either all of the line or meets no input.
+template <typename Real, typename Line>
+__device__ inline void store_single_axis(FilterRows const& a, int unit, Line const& line, std::int64_t first,
+                                         std::int64_t step) {
+  std::int64_t const from = image_offset(a.chunk, a.to.strides, unit, 0);
+  for (std::int64_t m0 = 0; m0 < a.axes[0].filter; ++m0)
+    for (std::int64_t m1 = 0; m1 < a.axes[1].filter; ++m1) {
+      std::int64_t const row = from + m0 * a.to.strides.spatial[0] + m1 * a.to.strides.spatial[1];
+      if (spots_of(a.axes[0], m0).count && spots_of(a.axes[1], m1).count)
+        store_taps<Real>(a, row, line, first, step);
+      else
+        store_taps<Real>(a, row, [](int) { return Real(0); }, first, step);
+    }
+}
+
+// ---- turning by exp(-i pi n / 2M), and back ----
+
+template <typename Real>
+__device__ inline void turn(Complex<Real> (&v)[8], void const* rotation, int first, int step) {
+  auto const* const by = static_cast<Complex<Real> const*>(rotation) + first;
+#pragma unroll
+  for (int q = 0; q < 8; ++q) v[q] = v[q] * by[q * step];
+}
+template <typename Real>
+__device__ inline void turn_back(Complex<Real> (&v)[8], void const* rotation, int first, int step) {
+  auto const* const by = static_cast<Complex<Real> const*>(rotation) + first;
+#pragma unroll
+  for (int q = 0; q < 8; ++q) v[q] = v[q] * conjugate(by[q * step]);
+}
+
+}  // namespace faltung::long_conv::cuda::transformed

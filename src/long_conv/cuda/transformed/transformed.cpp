@@ -1,0 +1,364 @@
+// The passes of a call, chunk by chunk. Two axes: transforms along rows into the workspace, then along columns with the
+// product and the way back in one kernel, then back along rows. A third axis lies between the two; one long axis is cut
+// into rows and columns; one short axis needs a single kernel.
+#include "long_conv/cuda/transformed/transformed.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "cuda/device.hpp"
+#include "long_conv/cuda/reduction.hpp"
+#include "long_conv/cuda/transformed/plan.hpp"
+
+namespace faltung::long_conv::cuda::transformed {
+namespace {
+
+// Threads: 256 to 512 a block where the lines allow it. Interleaved lines: at least eight side by side, so that whole
+// sectors of memory are read.
+Transform contiguous_lines(int log2_length, void const* twiddles) {
+  return {log2_length, std::max(0, 11 - log2_length), twiddles};
+}
+Transform interleaved_lines(int log2_length, int log2_lines, void const* twiddles) {
+  return {log2_length, std::min({std::max(3, 11 - log2_length), most_log2_length - log2_length, log2_lines}), twiddles};
+}
+
+class Call {
+ public:
+  Call(Problem const& p, Runtime const& runtime)
+      : p_(p),
+        plan_(make_plan(p)),
+        buffers_(plan_, p.direction, runtime.workspace),
+        stream_(static_cast<cudaStream_t>(runtime.stream)) {
+    for (auto const precision : {Precision::single, Precision::twice}) {
+      int const twice = precision == Precision::twice;
+      int const lengths[3] = {plan_.log2_lengths[0], plan_.log2_lengths[1], plan_.log2_rows};
+      for (int a = 0; a < 3; ++a)
+        if (buffers_.twiddles[twice][a]) block_twiddles(buffers_.twiddles[twice][a], lengths[a], precision, stream_);
+      if (buffers_.rotation[twice]) rotation(buffers_.rotation[twice], plan_.log2_rows, precision, stream_);
+    }
+    if (buffers_.roots) two_level_roots(buffers_.roots, plan_.log2_rows + 2, stream_);
+  }
+
+  Plan const& plan() const { return plan_; }
+  Buffers const& buffers() const { return buffers_; }
+
+  // body(chunk of units, with no images yet)
+  template <typename Body>
+  void each_unit_chunk(Body&& body) const {
+    for (std::int64_t unit = 0; unit < plan_.units; unit += plan_.chunk_units)
+      body(Chunk{p_.channels, unit, 0, int(std::min(plan_.chunk_units, plan_.units - unit)), 1});
+  }
+  // body(chunk, whether it is the first and the last of its units)
+  template <typename Body>
+  void each_image_chunk(Chunk chunk, Body&& body) const {
+    for (chunk.first_image = 0; chunk.first_image < plan_.images; chunk.first_image += plan_.chunk_images) {
+      chunk.images = int(std::min(plan_.chunk_images, plan_.images - chunk.first_image));
+      body(chunk, chunk.first_image == 0, chunk.first_image + chunk.images == plan_.images);
+    }
+  }
+
+  ConstView ordered(ConstView view) const {
+    auto const strides = view.strides.spatial;
+    for (int a = 0; a < 3; ++a) view.strides.spatial[a] = strides[plan_.order[a]];
+    return view;
+  }
+  View ordered(View view) const { return {view.data, ordered(ConstView(view)).strides}; }
+
+  ImageRows image_rows(Chunk const& chunk, ConstView const& from, View const& to, ConstVector const& shortcut,
+                       void* spectra) const {
+    int const inner = plan_.active() == 3 ? plan_.axes[1].positions : plan_.axes[1].extent;
+    return {.transform = row_transform(plan_.precision),
+            .rotation = buffers_.rotation[plan_.precision == Precision::twice],
+            .spectra = spectra,
+            .image_stride = plan_.image_size,
+            .rows0 = plan_.axes[0].extent,
+            .rows1 = plan_.axes[1].extent,
+            .pitch = inner,
+            .extent = plan_.axes[2].extent,
+            .chunk = chunk,
+            .from = from,
+            .to = to,
+            .dtype = p_.x_dtype,
+            .shortcut_dtype = p_.shortcut_dtype,
+            .shortcut = shortcut};
+  }
+
+  FilterRows filter_rows(Chunk const& chunk, ConstView const& from, View const& to, Precision precision,
+                         void* spectra) const {
+    double const scale = std::ldexp(1.0, -(plan_.log2_rows + log2_outer()));
+    return {.transform = row_transform(precision),
+            .rotation = buffers_.rotation[precision == Precision::twice],
+            .spectra = spectra,
+            .unit_stride = plan_.filter_size,
+            .axes = {plan_.axes[0], plan_.axes[1], plan_.axes[2]},
+            .chunk = chunk,
+            .from = from,
+            .to = to,
+            .dtype = p_.k_dtype,
+            .scale = scale};
+  }
+
+  Split split(void* spectra) const {
+    int const rows = plan_.log2_lengths[0], columns = plan_.log2_lengths[1];
+    return {.transform = interleaved_lines(rows, columns, twiddles(plan_.precision, 0)),
+            .log2_columns = columns,
+            .roots = buffers_.roots,
+            .log2_roots = plan_.log2_rows + 2,
+            .spectra = spectra,
+            .stride = plan_.image_size};
+  }
+
+  // The lines of the last axis of images (major_stride: that of an image), head points of it.
+  ComplexLines last_lines(Precision precision) const {
+    if (plan_.arrangement == Arrangement::split) {
+      int const rows = plan_.log2_lengths[0], columns = plan_.log2_lengths[1];
+      return {.transform = contiguous_lines(columns, twiddles(precision, 1)),
+              .major_stride = plan_.image_size,
+              .minor_stride = 0,
+              .point_stride = 1,
+              .line_stride = std::int64_t(1) << columns,
+              .lines = 1 << rows,
+              .major = 0,
+              .head = 1 << columns,
+              .tail = 0,
+              .minor_head = 1,
+              .minor_tail = 0,
+              .minor_positions = 1,
+              .contiguous = true};
+    }
+    int const last = plan_.active() == 3 ? 0 : 1;
+    int const log2_lines = plan_.log2_rows + (last == 0 ? plan_.log2_lengths[1] : 0);
+    return {.transform = interleaved_lines(plan_.log2_lengths[last], log2_lines, twiddles(precision, last)),
+            .major_stride = plan_.image_size,
+            .minor_stride = 0,
+            .point_stride = std::int64_t(1) << log2_lines,
+            .line_stride = 1,
+            .lines = 1 << log2_lines,
+            .major = 0,
+            .head = plan_.axes[last].extent,
+            .tail = 0,
+            .minor_head = 1,
+            .minor_tail = 0,
+            .minor_positions = 1,
+            .contiguous = false};
+  }
+
+  // The lines of the middle one of three axes. `points` along it, `planes` along the outermost: of images, or of taps.
+  ComplexLines middle_lines(Precision precision, int major, std::int64_t major_stride, TapAxis const& points,
+                            TapAxis const& planes) const {
+    std::int64_t const row = std::int64_t(1) << plan_.log2_rows;
+    return {.transform = interleaved_lines(plan_.log2_lengths[1], plan_.log2_rows, twiddles(precision, 1)),
+            .major_stride = major_stride,
+            .minor_stride = row << plan_.log2_lengths[1],
+            .point_stride = row,
+            .line_stride = 1,
+            .lines = int(row),
+            .major = major,
+            .head = points.head,
+            .tail = points.tail,
+            .minor_head = planes.head,
+            .minor_tail = planes.tail,
+            .minor_positions = planes.positions,
+            .contiguous = false};
+  }
+  ComplexLines middle_lines_of_images(Chunk const& chunk) const {
+    auto points = plan_.axes[1], planes = plan_.axes[0];
+    points.head = points.extent, points.tail = 0, planes.head = planes.extent, planes.tail = 0;
+    return middle_lines(plan_.precision, chunk.units * chunk.images, plan_.image_size, points, planes);
+  }
+  ComplexLines middle_lines_of_filters(Chunk const& chunk, Precision precision) const {
+    return middle_lines(precision, chunk.units, plan_.filter_size, plan_.axes[1], plan_.axes[0]);
+  }
+
+  // Filters to spectra of all axes.
+  void transform_filters(Chunk const& chunk, ConstView const& k) const {
+    auto const compute = plan_.filter_precision, stored = plan_.precision;
+    if (plan_.arrangement == Arrangement::split) {
+      transform_split(FilterSplit{split(buffers_.filters), filter_rows(chunk, k, {}, compute, buffers_.filters)}, stored,
+                      stream_);
+    } else if (plan_.arrangement == Arrangement::row) {
+      return transform_rows(filter_rows(chunk, k, {}, compute, buffers_.filters), compute, stored, stream_);
+    } else {
+      auto* const between = plan_.precise_filters() ? buffers_.precise : buffers_.filters;
+      transform_rows(filter_rows(chunk, k, {}, compute, between), compute, compute, stream_);
+      if (plan_.active() == 3)
+        transform_lines(middle_lines_of_filters(chunk, compute), between, between, compute, compute, stream_);
+    }
+    auto last = last_lines(compute);
+    last.major_stride = plan_.filter_size;
+    last.major = chunk.units;
+    if (plan_.arrangement == Arrangement::grid) {
+      auto const& axis = plan_.axes[plan_.active() == 3 ? 0 : 1];
+      last.head = axis.head, last.tail = axis.tail;
+    }
+    transform_lines(last, plan_.precise_filters() ? buffers_.precise : buffers_.filters, buffers_.filters, compute, stored,
+                    stream_);
+  }
+
+  // Images to spectra of all axes but the last.
+  void transform_images(Chunk const& chunk, ConstView const& from, void* spectra) const {
+    auto const rows = image_rows(chunk, from, {}, {}, spectra);
+    if (plan_.arrangement == Arrangement::split)
+      return transform_split(ImageSplit{split(spectra), rows}, plan_.precision, stream_);
+    transform_rows(rows, plan_.precision, stream_);
+    if (plan_.active() == 3)
+      transform_lines(middle_lines_of_images(chunk), spectra, spectra, plan_.precision, plan_.precision, stream_);
+  }
+
+  void restore_images(Chunk const& chunk, ConstView const& from, View const& to, ConstVector const& shortcut,
+                      void* spectra) const {
+    auto const rows = image_rows(chunk, from, to, shortcut, spectra);
+    if (plan_.arrangement == Arrangement::split)
+      return restore_split(ImageSplit{split(spectra), rows}, plan_.precision, stream_);
+    if (plan_.active() == 3) restore_lines(middle_lines_of_images(chunk), spectra, plan_.precision, stream_);
+    restore_rows(rows, plan_.precision, stream_);
+  }
+
+  void restore_filters(Chunk const& chunk, View const& dk) const {
+    auto const rows = filter_rows(chunk, {}, dk, plan_.precision, buffers_.filter_gradients);
+    if (plan_.arrangement == Arrangement::split)
+      return restore_split(FilterSplit{split(buffers_.filter_gradients), rows}, plan_.precision, stream_);
+    if (plan_.active() == 3)
+      restore_lines(middle_lines_of_filters(chunk, plan_.precision), buffers_.filter_gradients, plan_.precision, stream_);
+    restore_rows(rows, plan_.precision, stream_);
+  }
+
+  // to = from * k, or * the reversed k, + shortcut from.
+  void convolve(ConstView const& from, ConstView const& k, ConstVector const& shortcut, View const& to,
+                bool conjugate) const {
+    each_unit_chunk([&](Chunk const& units) {
+      transform_filters(units, k);
+      each_image_chunk(units, [&](Chunk const& chunk, bool, bool) {
+        if (plan_.arrangement == Arrangement::row)
+          return multiply_rows({image_rows(chunk, from, to, shortcut, nullptr), buffers_.filters, plan_.filter_size,
+                                conjugate},
+                               plan_.precision, stream_);
+        transform_images(chunk, from, buffers_.images);
+        multiply_lines({last_lines(plan_.precision), buffers_.images, buffers_.filters, plan_.filter_size, chunk.units,
+                        chunk.images, conjugate},
+                       plan_.precision, stream_);
+        restore_images(chunk, from, to, shortcut, buffers_.images);
+      });
+    });
+  }
+
+  // dk, and dx where asked for.
+  void gradients(BackwardArgs const& a) const {
+    auto const dy = ordered(a.dy), x = ordered(a.x), k = ordered(a.k);
+    auto const dx = ordered(a.dx), dk = ordered(a.dk);
+    int const axis = plan_.active() == 3 ? 0 : 1;
+    bool const split = plan_.arrangement == Arrangement::split;
+    each_unit_chunk([&](Chunk const& units) {
+      if (dx.data) transform_filters(units, k);
+      each_image_chunk(units, [&](Chunk const& chunk, bool first, bool last) {
+        transform_images(chunk, x, buffers_.images);
+        transform_images(chunk, dy, buffers_.gradients);
+        auto const lines = last_lines(plan_.precision);
+        gradient_lines({.lines = lines,
+                        .x = buffers_.images,
+                        .dy = buffers_.gradients,
+                        .filters = buffers_.filters,
+                        .gradients = buffers_.filter_gradients,
+                        .filter_stride = plan_.filter_size,
+                        .head = split ? lines.head : plan_.axes[axis].head,
+                        .tail = split ? 0 : plan_.axes[axis].tail,
+                        .units = chunk.units,
+                        .images_per_unit = chunk.images,
+                        .dx = dx.data != nullptr,
+                        .first = first,
+                        .last = last},
+                       plan_.precision, stream_);
+        if (dx.data) restore_images(chunk, dy, dx, a.shortcut, buffers_.gradients);
+      });
+      restore_filters(units, dk);
+    });
+  }
+
+  void row_gradient(BackwardArgs const& a) const {
+    Chunk const all{p_.channels, 0, 0, int(plan_.units), int(plan_.images)};
+    filter_gradient({image_rows(all, ordered(a.x), {}, {}, nullptr), ordered(a.dy),
+                     filter_rows(all, {}, ordered(a.dk), plan_.precision, nullptr)},
+                    plan_.precision, stream_);
+  }
+
+ private:
+  void const* twiddles(Precision precision, int axis) const {
+    return buffers_.twiddles[precision == Precision::twice][axis];
+  }
+  Transform row_transform(Precision precision) const { return contiguous_lines(plan_.log2_rows, twiddles(precision, 2)); }
+  int log2_outer() const {
+    return plan_.arrangement == Arrangement::grid ? plan_.log2_lengths[0] + plan_.log2_lengths[1] : 0;
+  }
+
+  Problem const& p_;
+  Plan const plan_;
+  Buffers const buffers_;
+  cudaStream_t const stream_;
+};
+
+}  // namespace
+
+char const* reject(Problem const& p) {
+  int axes = 0;
+  for (auto const& axis : p.axes) {
+    axes += axis.extent > 1;
+    if (axis.boundary == Boundary::causal && axis.extent > 1 && p.direction == Direction::forward)
+      return "a transform over a causal axis is not causal to the bit";
+    if (axis.filter >= std::int64_t(1) << 24 || std::abs(axis.centre) >= std::int64_t(1) << 30)
+      return "takes fewer than 2^24 taps an axis, with a centre below 2^30";
+  }
+  if (p.axes[0].filter * p.axes[1].filter >= std::int64_t(1) << 30) return "takes filters of fewer than 2^30 rows";
+  for (auto const& axis : p.axes)
+    if (axis.extent > (axes > 1 ? std::int64_t(1) << most_log2_length : std::int64_t(1) << 24))
+      return axes > 1 ? "takes up to 4096 padded points an axis of a grid" : "takes up to 2^24 points";
+  auto const plan = make_plan(p);
+  if (plan.arrangement == Arrangement::grid &&
+      std::max({plan.log2_rows, plan.log2_lengths[0], plan.log2_lengths[1]}) > most_log2_length)
+    return "takes up to 4096 padded points an axis of a grid";
+  if (plan.log2_rows > 2 * most_log2_length) return "takes up to 2^24 points";
+  if (plan.units >= std::int64_t(1) << 31 || plan.images >= std::int64_t(1) << 31)
+    return "takes fewer than 2^31 filters and images";
+  return nullptr;
+}
+
+std::string policy(Problem const& p) {
+  auto const plan = make_plan(p);
+  auto const points = [](int log2) { return 1 << log2; };
+  std::string text = plan.precision == Precision::twice ? "fp64 transforms of " : "fp32 transforms of ";
+  if (plan.arrangement == Arrangement::split)
+    text += concatenate(points(plan.log2_lengths[0]), " x ", points(plan.log2_lengths[1]), " points for one axis");
+  else
+    for (int a = 3 - plan.active(); a < 3; ++a)
+      text += concatenate(a > 3 - plan.active() ? " x " : "", a == 2 ? points(plan.log2_rows) : plan.axes[a].positions);
+  if (plan.arrangement == Arrangement::row) text += " points in one kernel";
+  if (plan.precise_filters()) text += ", of filters in fp64";
+  return text + concatenate("; ", plan.chunk_units, plan.chunk_units == 1 ? " filter" : " filters", " with ",
+                            plan.chunk_images, plan.chunk_images == 1 ? " image" : " images", " each at a time, ",
+                            plan.workspace, " bytes of workspace");
+}
+
+std::size_t workspace(Problem const& p) { return make_plan(p).workspace; }
+
+void forward(Problem const& p, ForwardArgs const& a) {
+  faltung::cuda::CurrentDevice const device(a.runtime.device_index);
+  Call const call(p, a.runtime);
+  call.convolve(call.ordered(a.x), call.ordered(a.k), a.shortcut, call.ordered(a.y), false);
+}
+
+void backward(Problem const& p, BackwardArgs const& a) {
+  faltung::cuda::CurrentDevice const device(a.runtime.device_index);
+  if (a.dx.data || a.dk.data) {
+    Call const call(p, a.runtime);
+    bool const together = a.dk.data && call.plan().arrangement != Arrangement::row;
+    if (together) {
+      call.gradients(a);
+    } else {
+      if (a.dx.data) call.convolve(call.ordered(a.dy), call.ordered(a.k), a.shortcut, call.ordered(a.dx), true);
+      if (a.dk.data) call.row_gradient(a);
+    }
+  }
+  if (a.dshortcut.data) shortcut_gradient(p, a, static_cast<cudaStream_t>(a.runtime.stream));
+}
+
+}  // namespace faltung::long_conv::cuda::transformed
