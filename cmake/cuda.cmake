@@ -24,7 +24,7 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/spectral/gradient.cu
   src/long_conv/cuda/transformed/transformed.cpp src/long_conv/cuda/transformed/plan.cpp
   src/long_conv/cuda/transformed/tables.cu src/long_conv/cuda/transformed/rows.cu
-  src/long_conv/cuda/transformed/columns.cu src/long_conv/cuda/transformed/split.cu)
+  src/long_conv/cuda/transformed/causal.cu src/long_conv/cuda/transformed/columns.cu src/long_conv/cuda/transformed/split.cu)
 target_sources(faltung_cuda PRIVATE src/causal_conv1d/cuda/implementations.cpp)
 add_library(faltung::faltung_cuda ALIAS faltung_cuda)
 set_target_properties(faltung_cuda PROPERTIES CUDA_STANDARD 20)

@@ -149,11 +149,11 @@ __device__ inline void store_image(Complex<Real> const (&v)[8], ImageRows const&
 // ---- filters ----
 
 // Sums of the taps at positions index(q) and index(q) + half along rows, over the taps at the positions at0 and at1 of
-// the outer axes.
+// the outer axes. `axis2` is the axis along rows.
 template <typename Real>
-__device__ inline void load_taps(Complex<Real> (&v)[8], FilterRows const& a, std::int64_t unit_offset, int at0, int at1,
-                                 int first, int step, int half) {
-  auto const& [axis0, axis1, axis2] = a.axes;
+__device__ inline void load_taps(Complex<Real> (&v)[8], FilterRows const& a, TapAxis const& axis2,
+                                 std::int64_t unit_offset, int at0, int at1, int first, int step, int half) {
+  auto const &axis0 = a.axes[0], &axis1 = a.axes[1];
   auto const& s = a.from.strides.spatial;
 #pragma unroll
   for (int q = 0; q < 8; ++q) v[q] = {Real(0), Real(0)};

@@ -17,7 +17,7 @@ constexpr int most_log2_length = 12;
 // A transform of 2^log2_length points, 8 to 4096, of 2^log2_lines lines in a block.
 struct Transform {
   int log2_length, log2_lines;
-  void const* twiddles;  // block_twiddles() of the length, in the type of computation
+  void const* twiddles;  // a table of the length, in the type of computation
   constexpr int threads() const { return 1 << (log2_length - 3 + log2_lines); }
   std::size_t shared_bytes(std::size_t real_bytes) const { return 2 * real_bytes * 9 * std::size_t(threads()); }
 };
@@ -51,7 +51,7 @@ struct ImageRows {
   int rows0, rows1, pitch;
   int extent;
   Chunk chunk;
-  ConstView from;  // inverse: x, read for the shortcut
+  ConstView from;  // on the way back: x, read for the shortcut
   View to;         // inverse only
   Dtype dtype, shortcut_dtype;
   ConstVector shortcut;
@@ -128,15 +128,22 @@ struct RowGradient {
 struct Split {
   Transform transform;
   int log2_columns;
-  void const* roots;  // two_level_roots() of 4M
-  int log2_roots;
+  void const* roots;  // two_level_roots of n points
+  int log2_roots;     // n: 4M or a multiple
+
   void* spectra;
   std::int64_t stride;  // of an image or unit
 };
 
+// Of an image pieces 0, 2, 4, ... of piece_points each, as lines of their own; one piece is the whole image. Those of a
+// causal level: restored points are added to the next piece of the image's sums.
 struct ImageSplit {
   Split split;
   ImageRows rows;
+  int pieces = 1;
+  int piece_points = 0;
+  void* sums = nullptr;  // [units, images, sum_stride], in the type of computation
+  std::int64_t sum_stride = 0;
 };
 
 struct FilterSplit {
@@ -144,14 +151,57 @@ struct FilterSplit {
   FilterRows rows;
 };
 
-// exp(-2 pi i t / n) for a transform of n points: n entries, by pass.
-void block_twiddles(void* to, int log2_length, Precision, cudaStream_t);
-// exp(-i pi n / 2M), n < M.
-void rotation(void* to, int log2_length, Precision, cudaStream_t);
-// exp(-2 pi i t / n) is the product of entry t >> low and entry 2^(log2 n - low) + (t & (2^low - 1)), low = log2 n / 2,
-// fp64.
-void two_level_roots(void* to, int log2_length, cudaStream_t);
-std::size_t two_level_root_bytes(int log2_length);
+// A causal axis to the bit. A segment of 2^log2_segment points is computed by one line of threads: within blocks of 16
+// points directly, then by levels b = 16, 32, ...: every second block of b points, transformed with 2b points, adds to
+// the block behind it. No arithmetic of an output knows a later input.
+inline constexpr int log2_causal_block = 4, most_log2_segment = 13;
+
+// The spectra of the levels: taps 0 .. 2b - 1, at element b - 16 of a unit's filters.
+struct CausalFilters {
+  FilterRows rows;  // without transform, rotation and axes[2].head, which follow from the level
+  void const* twiddles[most_log2_segment];
+  void const* rotations[most_log2_segment];
+  int log2_segment;
+};
+
+struct CausalRows {
+  ImageRows rows;
+  ConstView k;
+  Dtype k_dtype;
+  std::int64_t taps;
+  void const* filters;
+  std::int64_t filter_stride;
+  void const* sums;  // [units, images, sum_stride] from earlier segments; null: none
+  std::int64_t sum_stride;
+  void const* twiddles[most_log2_segment];
+  void const* rotations[most_log2_segment];
+  int log2_segment, segments;
+};
+
+// Roots of unity, correctly rounded.
+enum class TableKind {
+  block_twiddles,   // exp(-2 pi i t / n) for a transform of n points, by pass
+  rotation,         // exp(-i pi t / 2n), t < n
+  two_level_roots,  // exp(-2 pi i t / n) is the product of entries t >> low and (n >> low) + t % 2^low, low = log2 n / 2
+};
+struct Table {
+  void* to;
+  int log2_length;
+  TableKind kind;
+  Precision precision;
+};
+struct Tables {
+  static constexpr int most = 48;
+  Table tables[most];
+  int count = 0;
+};
+constexpr std::size_t table_entries(Table const& table) {
+  int const low = table.log2_length / 2;
+  if (table.kind == TableKind::two_level_roots)
+    return (std::size_t(1) << (table.log2_length - low)) + (std::size_t(1) << low);
+  return std::size_t(1) << table.log2_length;
+}
+void build_tables(Tables const&, cudaStream_t);
 
 void transform_rows(ImageRows const&, Precision, cudaStream_t);
 void restore_rows(ImageRows const&, Precision, cudaStream_t);
@@ -169,5 +219,8 @@ void transform_split(ImageSplit const&, Precision, cudaStream_t);
 void restore_split(ImageSplit const&, Precision, cudaStream_t);
 void transform_split(FilterSplit const&, Precision, cudaStream_t);
 void restore_split(FilterSplit const&, Precision, cudaStream_t);
+
+void transform_causal_filters(CausalFilters const&, Precision compute, Precision stored, cudaStream_t);
+void multiply_causal_rows(CausalRows const&, Precision, cudaStream_t);
 
 }  // namespace faltung::long_conv::cuda::transformed

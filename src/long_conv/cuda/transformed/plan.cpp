@@ -62,12 +62,17 @@ Plan make_plan(Problem const& p) {
   auto const log2 = [](int value) { return int(std::bit_width(unsigned(value))) - 1; };
   plan.log2_rows = log2(plan.axes[2].positions) - 1;
   for (int a = 0; a < 2; ++a) plan.log2_lengths[a] = log2(plan.axes[a].positions);
+  bool const exact = plan.active() == 1 && p.direction == Direction::forward &&
+                     p.axes[plan.order[2]].boundary == Boundary::causal && plan.axes[2].extent > 1;
   plan.arrangement = plan.active() > 1                    ? Arrangement::grid
+                     : exact                              ? Arrangement::causal
                      : plan.log2_rows <= most_log2_length ? Arrangement::row
                                                           : Arrangement::split;
-  if (plan.arrangement == Arrangement::split) {
-    plan.log2_lengths[0] = plan.log2_rows / 2;
-    plan.log2_lengths[1] = plan.log2_rows - plan.log2_lengths[0];
+  if (plan.arrangement == Arrangement::split)
+    plan.log2_lengths[0] = split_lengths(plan.log2_rows).first, plan.log2_lengths[1] = split_lengths(plan.log2_rows).second;
+  if (exact) {
+    plan.log2_rows = std::max(log2_causal_block + 1, log2_at_least(plan.axes[2].extent));
+    plan.log2_segment = std::min(plan.log2_rows, most_log2_segment);
   }
 
   bool const shared = p.sharing == FilterSharing::shared;
@@ -78,12 +83,18 @@ Plan make_plan(Problem const& p) {
   plan.filter_size = row * plan.axes[0].positions * plan.axes[1].positions;
   // The axis of the product keeps its points, the middle one is transformed as a whole.
   plan.image_size = plan.arrangement == Arrangement::row ? 0 : plan.filter_size / outermost.positions * outermost.extent;
+  if (exact) {
+    // Between segments: half of an image at a time, and its sums, which are as large.
+    plan.filter_size = std::int64_t(1) << plan.log2_segment;
+    plan.image_size = plan.log2_rows > plan.log2_segment ? row : 0;
+  }
 
   bool const backward = p.direction == Direction::backward;
   std::size_t const complex = complex_bytes(plan.precision);
   std::size_t const image = complex * plan.image_size * (backward ? 2 : 1);
   std::size_t filter = complex * plan.filter_size * (backward && plan.arrangement != Arrangement::row ? 2 : 1);
   if (plan.precise_filters()) filter += complex_bytes(plan.filter_precision) * plan.filter_size;
+  if (exact) filter += complex * plan.image_size / 2;
   plan.chunk_images = plan.images;
   if (image * plan.images > most_bytes_of_a_unit)
     plan.chunk_images =
@@ -101,21 +112,43 @@ Buffers::Buffers(Plan const& plan, Direction direction, void* base) {
     bytes += (size + 255) / 256 * 256;
     return at;
   };
-  for (int twice = 0; twice < 2; ++twice) {
-    auto const precision = twice ? Precision::twice : Precision::single;
-    if (precision != plan.precision && precision != plan.filter_precision) continue;
-    for (int a = 0; a < 2; ++a)
-      if (plan.log2_lengths[a]) twiddles[twice][a] = take(complex_bytes(precision) << plan.log2_lengths[a]);
-    if (plan.arrangement == Arrangement::split) continue;
-    twiddles[twice][2] = take(complex_bytes(precision) << plan.log2_rows);
-    rotation[twice] = take(complex_bytes(precision) << plan.log2_rows);
+  auto const table = [&](int log2_length, TableKind kind, Precision precision) {
+    Table entry{nullptr, log2_length, kind, precision};
+    entry.to = take(complex_bytes(precision) * table_entries(entry));
+    tables.tables[tables.count++] = entry;
+    return entry.to;
+  };
+  bool needs_twiddles[lengths] = {}, needs_rotation[lengths] = {};
+  if (plan.arrangement == Arrangement::causal) {
+    for (int log2 = log2_causal_block; log2 < plan.log2_segment; ++log2) needs_twiddles[log2] = needs_rotation[log2] = true;
+    for (int log2 = plan.log2_segment; log2 < plan.log2_rows; ++log2)
+      needs_twiddles[split_lengths(log2).first] = needs_twiddles[split_lengths(log2).second] = true;
+  } else {
+    for (int const log2 : plan.log2_lengths) needs_twiddles[log2] = log2 > 0;
+    if (plan.arrangement != Arrangement::split) needs_twiddles[plan.log2_rows] = needs_rotation[plan.log2_rows] = true;
   }
-  if (plan.arrangement == Arrangement::split) roots = take(two_level_root_bytes(plan.log2_rows + 2));
+  for (auto const precision : {Precision::single, Precision::twice}) {
+    if (precision != plan.precision && precision != plan.filter_precision) continue;
+    int const twice = precision == Precision::twice;
+    for (int log2 = 0; log2 < lengths; ++log2) {
+      if (needs_twiddles[log2]) twiddles[twice][log2] = table(log2, TableKind::block_twiddles, precision);
+      if (needs_rotation[log2]) rotations[twice][log2] = table(log2, TableKind::rotation, precision);
+    }
+  }
+  bool const between = plan.arrangement == Arrangement::causal && plan.image_size > 0;
+  if (plan.arrangement == Arrangement::split || between)
+    roots = table(plan.log2_rows + (between ? 1 : 2), TableKind::two_level_roots, Precision::twice);
   std::size_t const complex = complex_bytes(plan.precision);
   filters = take(complex * plan.filter_size * plan.chunk_units);
+  std::size_t const image_bytes = complex * plan.image_size * plan.chunk_units * plan.chunk_images;
+  if (plan.arrangement == Arrangement::causal) {
+    level_filters = take(complex * plan.image_size / 2 * plan.chunk_units);
+    images = take(image_bytes / 2);
+    sums = take(image_bytes / 2);
+    return;
+  }
   if (plan.precise_filters())
     precise = take(complex_bytes(plan.filter_precision) * plan.filter_size * plan.chunk_units);
-  std::size_t const image_bytes = complex * plan.image_size * plan.chunk_units * plan.chunk_images;
   images = take(image_bytes);
   if (direction == Direction::backward && plan.arrangement != Arrangement::row) {
     gradients = take(image_bytes);

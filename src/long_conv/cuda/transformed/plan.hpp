@@ -6,9 +6,10 @@
 namespace faltung::long_conv::cuda::transformed {
 
 enum class Arrangement {
-  row,    // one axis, in one block
-  split,  // one long axis, as rows x columns
-  grid    // two or three axes
+  row,     // one axis, in one block
+  split,   // one long axis, as rows x columns
+  causal,  // one axis, causal to the bit
+  grid     // two or three axes
 };
 
 struct Plan {
@@ -21,6 +22,7 @@ struct Plan {
   Precision filter_precision;
   int log2_rows;        // complex points of the row transform; split: of both transforms together
   int log2_lengths[2];  // of the outer axes, 0 where there is one point; split: rows, columns
+  int log2_segment;     // causal: of the segments that one line of threads computes; log2_rows is that of all of them
   std::int64_t units, images;
   std::int64_t chunk_units, chunk_images;
   std::int64_t filter_size, image_size;  // complex elements of a spectrum
@@ -32,18 +34,27 @@ struct Plan {
 
 Plan make_plan(Problem const&);
 
+// A long line of 2^log2_points is 2^first x 2^second points.
+struct SplitLengths {
+  int first, second;
+};
+constexpr SplitLengths split_lengths(int log2_points) { return {log2_points / 2, log2_points - log2_points / 2}; }
+
 // Where the parts of the workspace lie; all null with a null base, and `bytes` their size in any case.
 struct Buffers {
-  // [0] single, [1] twice; by axis, [2] is the row axis. split: twiddles of rows in [0], of columns in [1].
-  void* twiddles[2][3] = {};
-  void* rotation[2] = {};
+  static constexpr int lengths = 14;
+  void* twiddles[2][lengths] = {};  // [single, twice][log2_length]
+  void* rotations[2][lengths] = {};
   void* roots = nullptr;
   void* filters = nullptr;
-  void* precise = nullptr;  // filters in fp64, before their last transform
-  void* images = nullptr;   // x
+  void* precise = nullptr;    // filters in fp64, before their last transform
+  void* images = nullptr;     // x
   void* gradients = nullptr;  // dy, then dx
   void* filter_gradients = nullptr;
+  void* level_filters = nullptr;  // of a causal level between segments
+  void* sums = nullptr;           // of causal levels between segments
   std::size_t bytes = 0;
+  Tables tables;
 
   Buffers(Plan const&, Direction, void* base);
 };

@@ -74,7 +74,7 @@ __global__ __launch_bounds__(most_threads) void transform_filters_kernel(__grid_
   int const at0 = position(a.axes[0], row / count1), at1 = position(a.axes[1], row % count1);
   Complex<Real> v[8] = {};
   if (inside) {
-    load_taps(v, a, image_offset(a.chunk, a.from.strides, unit, 0), at0, at1, block.place(), block.share(),
+    load_taps(v, a, a.axes[2], image_offset(a.chunk, a.from.strides, unit, 0), at0, at1, block.place(), block.share(),
               block.length());
     turn(v, a.rotation, block.place(), block.share());
   }

@@ -1,6 +1,8 @@
 // The outer half of a long axis, n = row columns + column: transforms over rows, of real images and filters, with the
 // twiddles exp(-2 pi i column frequency / M) behind them; the inner half is columns.cu's. Blocks take neighbouring
 // columns.
+#include <algorithm>
+
 #include "cuda/launch.cuh"
 #include "long_conv/cuda/transformed/elements.cuh"
 
@@ -9,12 +11,13 @@ namespace {
 
 constexpr int most_threads = 512, most_blocks = 1 << 20;
 
-// exp(-2 pi i t / 2^log2_roots), rounded once.
+// exp(-2 pi i t / 4M), rounded once.
 template <typename Real>
 __device__ Complex<Real> root(Split const& s, std::int64_t t) {
+  t <<= s.log2_roots - 2 - s.log2_columns - s.transform.log2_length;
   int const low = s.log2_roots / 2, high = s.log2_roots - low;
   auto const* const table = static_cast<Complex<double> const*>(s.roots);
-  return converted<Real>(table[t >> low & ((std::int64_t(1) << high) - 1)] *
+  return converted<Real>(table[t >> low] *
                          table[(std::int64_t(1) << high) + (t & ((1 << low) - 1))]);
 }
 
@@ -22,19 +25,15 @@ __device__ Complex<Real> root(Split const& s, std::int64_t t) {
 struct Place {
   std::int64_t plane;
   int column;
-  bool inside;
 };
 template <typename Real>
 __device__ Place place_of(Split const& s, BlockTransform<Real, Lines::interleaved> const& block) {
   int const log2_tiles = s.log2_columns - s.transform.log2_lines;
   return {std::int64_t(blockIdx.x) >> log2_tiles,
-          int(blockIdx.x & ((1 << log2_tiles) - 1)) * block.lines() + block.line(), true};
+          int(blockIdx.x & ((1 << log2_tiles) - 1)) * block.lines() + block.line()};
 }
 
-template <typename Real>
-__device__ int points(Split const& s) {
-  return 1 << (s.transform.log2_length + s.log2_columns);
-}
+__device__ int points(Split const& s) { return 1 << (s.transform.log2_length + s.log2_columns); }
 
 template <typename Real>
 __device__ void turn(Complex<Real> (&v)[8], Split const& s, BlockTransform<Real, Lines::interleaved> const& block,
@@ -59,14 +58,19 @@ __device__ void twiddle(Complex<Real> (&v)[8], Split const& s, BlockTransform<Re
 template <typename Real>
 __global__ __launch_bounds__(most_threads) void split_images_kernel(__grid_constant__ ImageSplit const p) {
   extern __shared__ __align__(16) unsigned char shared[];
-  auto const& [s, a] = p;
+  auto const& s = p.split;
+  auto const& a = p.rows;
   BlockTransform<Real, Lines::interleaved> const block(s.transform, shared);
   auto const at = place_of(s, block);
   int const columns = 1 << s.log2_columns;
-  std::int64_t const row = image_offset(a.chunk, a.from.strides, int(at.plane / a.chunk.images), int(at.plane % a.chunk.images));
+  int const image = int(at.plane / p.pieces), first = 2 * int(at.plane % p.pieces) * p.piece_points;
+  std::int64_t const stride = a.from.strides.spatial[2];
+  std::int64_t const row =
+      image_offset(a.chunk, a.from.strides, image / a.chunk.images, image % a.chunk.images) + first * stride;
+  int const extent = p.pieces == 1 && !p.sums ? a.extent : std::min(a.extent - first, p.piece_points);
   Complex<Real> v[8];
-  load_image(v, a.from.data, a.dtype, row, a.from.strides.spatial[2], a.extent, block.place() * columns + at.column,
-             block.share() * columns, points<Real>(s));
+  load_image(v, a.from.data, a.dtype, row, stride, extent, block.place() * columns + at.column,
+             block.share() * columns, points(s));
   turn(v, s, block, at.column, false);
   block.forward(v);
   twiddle(v, s, block, at.column, false);
@@ -90,7 +94,8 @@ __device__ void restore_points(Complex<Real> (&v)[8], Split const& s,
 template <typename Real>
 __global__ __launch_bounds__(most_threads) void restore_split_images_kernel(__grid_constant__ ImageSplit const p) {
   extern __shared__ __align__(16) unsigned char shared[];
-  auto const& [s, a] = p;
+  auto const& s = p.split;
+  auto const& a = p.rows;
   BlockTransform<Real, Lines::interleaved> const block(s.transform, shared);
   auto const at = place_of(s, block);
   int const columns = 1 << s.log2_columns;
@@ -98,7 +103,23 @@ __global__ __launch_bounds__(most_threads) void restore_split_images_kernel(__gr
   restore_points(v, s, block, at);
   int const unit = int(at.plane / a.chunk.images), image = int(at.plane % a.chunk.images);
   store_image(v, a, image_offset(a.chunk, a.to.strides, unit, image), image_offset(a.chunk, a.from.strides, unit, image),
-              channel_of(a.chunk, unit), block.place() * columns + at.column, block.share() * columns, points<Real>(s));
+              channel_of(a.chunk, unit), block.place() * columns + at.column, block.share() * columns, points(s));
+}
+
+// A causal level: points b .. 2b - 1 of the wrapped line, the block behind the one that was transformed.
+template <typename Real>
+__global__ __launch_bounds__(most_threads) void add_split_images_kernel(__grid_constant__ ImageSplit const p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto const& s = p.split;
+  BlockTransform<Real, Lines::interleaved> const block(s.transform, shared);
+  auto const at = place_of(s, block);
+  int const columns = 1 << s.log2_columns;
+  Complex<Real> v[8];
+  restore_points(v, s, block, at);
+  auto* const sums = static_cast<Real*>(p.sums) + at.plane / p.pieces * p.sum_stride +
+                     (2 * (at.plane % p.pieces) + 1) * p.piece_points + at.column;
+#pragma unroll
+  for (int q = 0; q < 8; ++q) sums[std::int64_t(block.index(q)) * columns] -= v[q].im;
 }
 
 template <typename Real, typename Stored>
@@ -109,8 +130,8 @@ __global__ __launch_bounds__(most_threads) void split_filters_kernel(__grid_cons
   auto const at = place_of(s, block);
   int const columns = 1 << s.log2_columns;
   Complex<Real> v[8];
-  load_taps(v, a, image_offset(a.chunk, a.from.strides, int(at.plane), 0), 0, 0, block.place() * columns + at.column,
-            block.share() * columns, points<Real>(s));
+  load_taps(v, a, a.axes[2], image_offset(a.chunk, a.from.strides, int(at.plane), 0), 0, 0, block.place() * columns + at.column,
+            block.share() * columns, points(s));
   turn(v, s, block, at.column, false);
   block.forward(v);
   twiddle(v, s, block, at.column, false);
@@ -138,7 +159,7 @@ template <typename Real>
 __global__ __launch_bounds__(most_threads) void gather_taps_kernel(__grid_constant__ FilterSplit const p) {
   auto const& [s, a] = p;
   std::int64_t const steps = (a.axes[2].filter + blockDim.x - 1) / blockDim.x;
-  int const half = points<Real>(s);
+  int const half = points(s);
   for (std::int64_t item = blockIdx.x; item < steps * a.chunk.units; item += gridDim.x) {
     int const unit = int(item / steps);
     auto const* const z = static_cast<Complex<Real> const*>(s.spectra) + unit * s.stride;
@@ -175,7 +196,7 @@ void restore_filters(FilterSplit const& p, cudaStream_t stream) {
 
 void transform_split(ImageSplit const& p, Precision precision, cudaStream_t stream) {
   char const* const name = "cuda.transformed images";
-  std::int64_t const planes = std::int64_t(p.rows.chunk.units) * p.rows.chunk.images;
+  std::int64_t const planes = std::int64_t(p.rows.chunk.units) * p.rows.chunk.images * p.pieces;
   if (precision == Precision::twice)
     launch_split<split_images_kernel<double>, double>(name, p.split, planes, p, stream);
   else
@@ -184,8 +205,12 @@ void transform_split(ImageSplit const& p, Precision precision, cudaStream_t stre
 
 void restore_split(ImageSplit const& p, Precision precision, cudaStream_t stream) {
   char const* const name = "cuda.transformed images back";
-  std::int64_t const planes = std::int64_t(p.rows.chunk.units) * p.rows.chunk.images;
-  if (precision == Precision::twice)
+  std::int64_t const planes = std::int64_t(p.rows.chunk.units) * p.rows.chunk.images * p.pieces;
+  if (p.sums && precision == Precision::twice)
+    launch_split<add_split_images_kernel<double>, double>(name, p.split, planes, p, stream);
+  else if (p.sums)
+    launch_split<add_split_images_kernel<float>, float>(name, p.split, planes, p, stream);
+  else if (precision == Precision::twice)
     launch_split<restore_split_images_kernel<double>, double>(name, p.split, planes, p, stream);
   else
     launch_split<restore_split_images_kernel<float>, float>(name, p.split, planes, p, stream);

@@ -30,14 +30,7 @@ class Call {
         plan_(make_plan(p)),
         buffers_(plan_, p.direction, runtime.workspace),
         stream_(static_cast<cudaStream_t>(runtime.stream)) {
-    for (auto const precision : {Precision::single, Precision::twice}) {
-      int const twice = precision == Precision::twice;
-      int const lengths[3] = {plan_.log2_lengths[0], plan_.log2_lengths[1], plan_.log2_rows};
-      for (int a = 0; a < 3; ++a)
-        if (buffers_.twiddles[twice][a]) block_twiddles(buffers_.twiddles[twice][a], lengths[a], precision, stream_);
-      if (buffers_.rotation[twice]) rotation(buffers_.rotation[twice], plan_.log2_rows, precision, stream_);
-    }
-    if (buffers_.roots) two_level_roots(buffers_.roots, plan_.log2_rows + 2, stream_);
+    build_tables(buffers_.tables, stream_);
   }
 
   Plan const& plan() const { return plan_; }
@@ -69,7 +62,7 @@ class Call {
                        void* spectra) const {
     int const inner = plan_.active() == 3 ? plan_.axes[1].positions : plan_.axes[1].extent;
     return {.transform = row_transform(plan_.precision),
-            .rotation = buffers_.rotation[plan_.precision == Precision::twice],
+            .rotation = rotation(plan_.precision),
             .spectra = spectra,
             .image_stride = plan_.image_size,
             .rows0 = plan_.axes[0].extent,
@@ -88,7 +81,7 @@ class Call {
                          void* spectra) const {
     double const scale = std::ldexp(1.0, -(plan_.log2_rows + log2_outer()));
     return {.transform = row_transform(precision),
-            .rotation = buffers_.rotation[precision == Precision::twice],
+            .rotation = rotation(precision),
             .spectra = spectra,
             .unit_stride = plan_.filter_size,
             .axes = {plan_.axes[0], plan_.axes[1], plan_.axes[2]},
@@ -99,37 +92,41 @@ class Call {
             .scale = scale};
   }
 
-  Split split(void* spectra) const {
-    int const rows = plan_.log2_lengths[0], columns = plan_.log2_lengths[1];
-    return {.transform = interleaved_lines(rows, columns, twiddles(plan_.precision, 0)),
+  Split split(int log2_points, void* spectra) const {
+    auto const [rows, columns] = split_lengths(log2_points);
+    return {.transform = interleaved_lines(rows, columns, twiddles(plan_.precision, rows)),
             .log2_columns = columns,
             .roots = buffers_.roots,
-            .log2_roots = plan_.log2_rows + 2,
+            .log2_roots = plan_.log2_rows + (plan_.arrangement == Arrangement::causal ? 1 : 2),
             .spectra = spectra,
-            .stride = plan_.image_size};
+            .stride = std::int64_t(1) << log2_points};
+  }
+  Split split(void* spectra) const { return split(plan_.log2_rows, spectra); }
+
+  // The inner half of a split axis: columns lie side by side.
+  ComplexLines split_lines(int log2_points) const {
+    auto const [rows, columns] = split_lengths(log2_points);
+    return {.transform = contiguous_lines(columns, twiddles(plan_.precision, columns)),
+            .major_stride = std::int64_t(1) << log2_points,
+            .minor_stride = 0,
+            .point_stride = 1,
+            .line_stride = std::int64_t(1) << columns,
+            .lines = 1 << rows,
+            .major = 0,
+            .head = 1 << columns,
+            .tail = 0,
+            .minor_head = 1,
+            .minor_tail = 0,
+            .minor_positions = 1,
+            .contiguous = true};
   }
 
   // The lines of the last axis of images (major_stride: that of an image), head points of it.
   ComplexLines last_lines(Precision precision) const {
-    if (plan_.arrangement == Arrangement::split) {
-      int const rows = plan_.log2_lengths[0], columns = plan_.log2_lengths[1];
-      return {.transform = contiguous_lines(columns, twiddles(precision, 1)),
-              .major_stride = plan_.image_size,
-              .minor_stride = 0,
-              .point_stride = 1,
-              .line_stride = std::int64_t(1) << columns,
-              .lines = 1 << rows,
-              .major = 0,
-              .head = 1 << columns,
-              .tail = 0,
-              .minor_head = 1,
-              .minor_tail = 0,
-              .minor_positions = 1,
-              .contiguous = true};
-    }
+    if (plan_.arrangement == Arrangement::split) return split_lines(plan_.log2_rows);
     int const last = plan_.active() == 3 ? 0 : 1;
     int const log2_lines = plan_.log2_rows + (last == 0 ? plan_.log2_lengths[1] : 0);
-    return {.transform = interleaved_lines(plan_.log2_lengths[last], log2_lines, twiddles(precision, last)),
+    return {.transform = interleaved_lines(plan_.log2_lengths[last], log2_lines, twiddles(precision, plan_.log2_lengths[last])),
             .major_stride = plan_.image_size,
             .minor_stride = 0,
             .point_stride = std::int64_t(1) << log2_lines,
@@ -148,7 +145,7 @@ class Call {
   ComplexLines middle_lines(Precision precision, int major, std::int64_t major_stride, TapAxis const& points,
                             TapAxis const& planes) const {
     std::int64_t const row = std::int64_t(1) << plan_.log2_rows;
-    return {.transform = interleaved_lines(plan_.log2_lengths[1], plan_.log2_rows, twiddles(precision, 1)),
+    return {.transform = interleaved_lines(plan_.log2_lengths[1], plan_.log2_rows, twiddles(precision, plan_.log2_lengths[1])),
             .major_stride = major_stride,
             .minor_stride = row << plan_.log2_lengths[1],
             .point_stride = row,
@@ -243,6 +240,47 @@ class Call {
     });
   }
 
+  // to = from * k + shortcut from over one causal axis, no output knowing a later input.
+  void convolve_causally(ConstView const& from, ConstView const& k, ConstVector const& shortcut, View const& to) const {
+    auto const copy_tables = [&](Precision precision, auto& args) {
+      int const twice = precision == Precision::twice;
+      std::copy_n(buffers_.twiddles[twice], most_log2_segment, args.twiddles);
+      std::copy_n(buffers_.rotations[twice], most_log2_segment, args.rotations);
+    };
+    // Axes of one point have their one tap at the centre.
+    auto nearest = k;
+    std::int64_t const centre =
+        plan_.axes[0].centre * k.strides.spatial[0] + plan_.axes[1].centre * k.strides.spatial[1];
+    nearest.data = static_cast<char const*>(k.data) + centre * std::int64_t(size_of(p_.k_dtype));
+    each_unit_chunk([&](Chunk const& units) {
+      auto taps = filter_rows(units, k, {}, plan_.filter_precision, buffers_.filters);
+      taps.axes[2].tail = 0, taps.scale = 1;
+      CausalFilters filters{.rows = taps, .twiddles = {}, .rotations = {}, .log2_segment = plan_.log2_segment};
+      copy_tables(plan_.filter_precision, filters);
+      transform_causal_filters(filters, plan_.filter_precision, plan_.precision, stream_);
+      each_image_chunk(units, [&](Chunk const& chunk, bool, bool) {
+        CausalRows rows{.rows = image_rows(chunk, from, to, shortcut, nullptr),
+                        .k = nearest,
+                        .k_dtype = p_.k_dtype,
+                        .taps = plan_.axes[2].filter,
+                        .filters = buffers_.filters,
+                        .filter_stride = plan_.filter_size,
+                        .sums = nullptr,
+                        .sum_stride = std::int64_t(1) << plan_.log2_rows,
+                        .twiddles = {},
+                        .rotations = {},
+                        .log2_segment = plan_.log2_segment,
+                        .segments = int(((plan_.axes[2].extent - 1) >> plan_.log2_segment) + 1)};
+        copy_tables(plan_.precision, rows);
+        if (plan_.log2_rows > plan_.log2_segment) {
+          add_causal_levels(chunk, taps, from);
+          rows.sums = buffers_.sums;
+        }
+        multiply_causal_rows(rows, plan_.precision, stream_);
+      });
+    });
+  }
+
   // dk, and dx where asked for.
   void gradients(BackwardArgs const& a) const {
     auto const dy = ordered(a.dy), x = ordered(a.x), k = ordered(a.k);
@@ -283,10 +321,48 @@ class Call {
   }
 
  private:
-  void const* twiddles(Precision precision, int axis) const {
-    return buffers_.twiddles[precision == Precision::twice][axis];
+  void const* twiddles(Precision precision, int log2_length) const {
+    return buffers_.twiddles[precision == Precision::twice][log2_length];
   }
-  Transform row_transform(Precision precision) const { return contiguous_lines(plan_.log2_rows, twiddles(precision, 2)); }
+  void const* rotation(Precision precision) const {
+    return plan_.log2_rows < Buffers::lengths ? buffers_.rotations[precision == Precision::twice][plan_.log2_rows] : nullptr;
+  }
+  Transform row_transform(Precision precision) const {
+    return plan_.log2_rows < Buffers::lengths ? contiguous_lines(plan_.log2_rows, twiddles(precision, plan_.log2_rows))
+                                              : Transform{};
+  }
+  // The levels of a causal axis whose blocks are whole segments.
+  void add_causal_levels(Chunk const& chunk, FilterRows taps, ConstView const& from) const {
+    std::size_t const real = plan_.precision == Precision::twice ? sizeof(double) : sizeof(float);
+    faltung::cuda::check(cudaMemsetAsync(buffers_.sums, 0,
+                                         real * (std::size_t(chunk.units) * chunk.images << plan_.log2_rows), stream_),
+                         "cuda.transformed sums");
+    for (int log2 = plan_.log2_segment; log2 < plan_.log2_rows; ++log2) {
+      int const points = 1 << log2;
+      if (points >= plan_.axes[2].extent) break;
+      // Whole pairs, and a last block behind which some of the image is left.
+      int const pieces = (plan_.axes[2].extent + points - 1) / points / 2;
+      taps.axes[2].positions = taps.axes[2].head = 2 * points;
+      taps.spectra = buffers_.level_filters;
+      taps.scale = std::ldexp(1.0, -log2);
+      transform_split(FilterSplit{split(log2, buffers_.level_filters), taps}, plan_.precision, stream_);
+      auto lines = split_lines(log2);
+      lines.major = chunk.units;
+      transform_lines(lines, buffers_.level_filters, buffers_.level_filters, plan_.precision, plan_.precision, stream_);
+      ImageSplit const images{.split = split(log2, buffers_.images),
+                              .rows = image_rows(chunk, from, {}, {}, buffers_.images),
+                              .pieces = pieces,
+                              .piece_points = points,
+                              .sums = buffers_.sums,
+                              .sum_stride = std::int64_t(1) << plan_.log2_rows};
+      transform_split(images, plan_.precision, stream_);
+      multiply_lines({split_lines(log2), buffers_.images, buffers_.level_filters, std::int64_t(1) << log2, chunk.units,
+                      chunk.images * pieces, false},
+                     plan_.precision, stream_);
+      restore_split(images, plan_.precision, stream_);
+    }
+  }
+
   int log2_outer() const {
     return plan_.arrangement == Arrangement::grid ? plan_.log2_lengths[0] + plan_.log2_lengths[1] : 0;
   }
@@ -300,14 +376,15 @@ class Call {
 }  // namespace
 
 char const* reject(Problem const& p) {
-  int axes = 0;
+  int axes = 0, causal = 0;
   for (auto const& axis : p.axes) {
     axes += axis.extent > 1;
-    if (axis.boundary == Boundary::causal && axis.extent > 1 && p.direction == Direction::forward)
-      return "a transform over a causal axis is not causal to the bit";
+    causal += axis.extent > 1 && axis.boundary == Boundary::causal;
     if (axis.filter >= std::int64_t(1) << 24 || std::abs(axis.centre) >= std::int64_t(1) << 30)
       return "takes fewer than 2^24 taps an axis, with a centre below 2^30";
   }
+  if (axes > 1 && causal > 0 && p.direction == Direction::forward)
+    return "a transform over a causal axis of a grid is not causal to the bit";
   if (p.axes[0].filter * p.axes[1].filter >= std::int64_t(1) << 30) return "takes filters of fewer than 2^30 rows";
   for (auto const& axis : p.axes)
     if (axis.extent > (axes > 1 ? std::int64_t(1) << most_log2_length : std::int64_t(1) << 24))
@@ -316,6 +393,10 @@ char const* reject(Problem const& p) {
   if (plan.arrangement == Arrangement::grid &&
       std::max({plan.log2_rows, plan.log2_lengths[0], plan.log2_lengths[1]}) > most_log2_length)
     return "takes up to 4096 padded points an axis of a grid";
+  if (plan.arrangement == Arrangement::causal)
+    for (int a = 0; a < 2; ++a)
+      if (auto const& axis = plan.axes[a]; (axis.circular && axis.filter > 1) || !(axis.centre >= 0 && axis.centre < axis.filter))
+        return "takes one tap along an axis of one point beside a causal one";
   if (plan.log2_rows > 2 * most_log2_length) return "takes up to 2^24 points";
   if (plan.units >= std::int64_t(1) << 31 || plan.images >= std::int64_t(1) << 31)
     return "takes fewer than 2^31 filters and images";
@@ -326,7 +407,10 @@ std::string policy(Problem const& p) {
   auto const plan = make_plan(p);
   auto const points = [](int log2) { return 1 << log2; };
   std::string text = plan.precision == Precision::twice ? "fp64 transforms of " : "fp32 transforms of ";
-  if (plan.arrangement == Arrangement::split)
+  if (plan.arrangement == Arrangement::causal)
+    text += concatenate("blocks of 16 to ", points(plan.log2_rows - 1), " points, segments of ", points(plan.log2_segment),
+                        " in one kernel");
+  else if (plan.arrangement == Arrangement::split)
     text += concatenate(points(plan.log2_lengths[0]), " x ", points(plan.log2_lengths[1]), " points for one axis");
   else
     for (int a = 3 - plan.active(); a < 3; ++a)
@@ -343,7 +427,11 @@ std::size_t workspace(Problem const& p) { return make_plan(p).workspace; }
 void forward(Problem const& p, ForwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
   Call const call(p, a.runtime);
-  call.convolve(call.ordered(a.x), call.ordered(a.k), a.shortcut, call.ordered(a.y), false);
+  auto const x = call.ordered(a.x), k = call.ordered(a.k);
+  if (call.plan().arrangement == Arrangement::causal)
+    call.convolve_causally(x, k, a.shortcut, call.ordered(a.y));
+  else
+    call.convolve(x, k, a.shortcut, call.ordered(a.y), false);
 }
 
 void backward(Problem const& p, BackwardArgs const& a) {
