@@ -11,15 +11,16 @@ namespace faltung::long_conv::cuda::transformed {
 // Neighbouring threads: neighbouring points of a line, or the same point of neighbouring lines.
 enum class Lines { contiguous, interleaved };
 
-template <typename Real, Lines layout>
+// `fixed`: log2 of the length where it is known when compiling, else 0.
+template <typename Real, Lines layout, int fixed = 0>
 class BlockTransform {
  public:
   __device__ BlockTransform(Transform const& transform, void* shared)
-      : log2_length_(transform.log2_length),
+      : log2_length_(fixed ? fixed : transform.log2_length),
         log2_lines_(transform.log2_lines),
         shared_(static_cast<Complex<Real>*>(shared)),
         twiddles_(static_cast<Complex<Real> const*>(transform.twiddles)) {
-    int const thread = int(threadIdx.x), log2_share = log2_length_ - 3;
+    int const thread = int(threadIdx.x), log2_share = log2_length() - 3;
     if constexpr (layout == Lines::contiguous) {
       line_ = thread >> log2_share;
       place_ = thread & (share() - 1);
@@ -29,19 +30,19 @@ class BlockTransform {
     }
   }
 
-  __device__ int length() const { return 1 << log2_length_; }
-  __device__ int share() const { return 1 << (log2_length_ - 3); }  // threads of a line
+  __device__ int log2_length() const { return fixed ? fixed : log2_length_; }
+  __device__ int length() const { return 1 << log2_length(); }
+  __device__ int share() const { return 1 << (log2_length() - 3); }  // threads of a line
   __device__ int lines() const { return 1 << log2_lines_; }
   __device__ int line() const { return line_; }
   __device__ int place() const { return place_; }
   __device__ int index(int q) const { return place_ + q * share(); }
 
   __device__ void forward(Complex<Real> (&v)[8]) const {
-    int stride = share();
     transform_8<Sense::forward>(v);
-    while (stride > 1) {
-      int const within = place_ & (stride - 1);
-      auto const* const twiddle = twiddles_ + (length() - 8 * stride) + within;
+#pragma unroll
+    for (int stride = share(); stride > 1; stride >>= 3) {
+      auto const* const twiddle = twiddles_ + (length() - 8 * stride) + (place_ & (stride - 1));
 #pragma unroll
       for (int q = 1; q < 8; ++q) v[q] = v[q] * twiddle[(q - 1) * stride];
       write(v, first(stride), stride);
@@ -49,30 +50,28 @@ class BlockTransform {
       if (stride <= 8) {
         read(v, 8 * place_, 1);
         finish<Sense::forward>(v, stride);
-        return;
+      } else {
+        read(v, first(stride >> 3), stride >> 3);
+        transform_8<Sense::forward>(v);
       }
-      stride >>= 3;
-      read(v, first(stride), stride);
-      transform_8<Sense::forward>(v);
     }
   }
 
   // Not divided by the length. May follow forward() without a barrier, and forward() may follow it.
   __device__ void inverse(Complex<Real> (&v)[8]) const {
-    int const last_radix = 2 << (log2_length_ - 1) % 3;
+    int const last_radix = 2 << (log2_length() - 1) % 3;
     finish<Sense::inverse>(v, last_radix);
-    if (log2_length_ == 3) return;
+    if (log2_length() == 3) return;
     write(v, 8 * place_, 1);
-    for (int stride = last_radix;; stride <<= 3) {
+#pragma unroll
+    for (int stride = last_radix; stride <= share(); stride <<= 3) {
       __syncthreads();
-      int const within = place_ & (stride - 1);
       read(v, first(stride), stride);
-      auto const* const twiddle = twiddles_ + (length() - 8 * stride) + within;
+      auto const* const twiddle = twiddles_ + (length() - 8 * stride) + (place_ & (stride - 1));
 #pragma unroll
       for (int q = 1; q < 8; ++q) v[q] = v[q] * conjugate(twiddle[(q - 1) * stride]);
       transform_8<Sense::inverse>(v);
-      if (stride == share()) return;
-      write(v, first(stride), stride);
+      if (stride < share()) write(v, first(stride), stride);
     }
   }
 

@@ -12,12 +12,12 @@ constexpr int most_threads = 512;
 constexpr int images_per_sum = 16;  // no chain of sums over the batch is longer than this, twice
 
 // The block's tile of lines: which plane, and where the thread's line begins.
-template <typename Real, Lines layout>
 struct Tile {
   std::int64_t plane, offset;
   bool inside;
 
-  __device__ Tile(ComplexLines const& a, BlockTransform<Real, layout> const& block, std::int64_t item) {
+  template <typename Block>
+  __device__ Tile(ComplexLines const& a, Block const& block, std::int64_t item) {
     int const tiles = (a.lines + block.lines() - 1) / block.lines();
     int const line = int(item % tiles) * block.lines() + block.line();
     plane = item / tiles;
@@ -30,8 +30,8 @@ __device__ __forceinline__ bool holds(int point, int length, int head, int tail)
   return point < head || point >= length - tail;
 }
 
-template <typename Real, typename Stored, Lines layout>
-__device__ __forceinline__ void load_points(Complex<Real> (&v)[8], BlockTransform<Real, layout> const& block,
+template <typename Real, typename Stored, typename Block>
+__device__ __forceinline__ void load_points(Complex<Real> (&v)[8], Block const& block,
                                             Complex<Stored> const* from, std::int64_t stride, int head, int tail) {
 #pragma unroll
   for (int q = 0; q < 8; ++q)
@@ -39,8 +39,8 @@ __device__ __forceinline__ void load_points(Complex<Real> (&v)[8], BlockTransfor
                                                              : Complex<Real>{};
 }
 
-template <typename Real, typename Stored, Lines layout>
-__device__ __forceinline__ void store_points(Complex<Real> const (&v)[8], BlockTransform<Real, layout> const& block,
+template <typename Real, typename Stored, typename Block>
+__device__ __forceinline__ void store_points(Complex<Real> const (&v)[8], Block const& block,
                                              Complex<Stored>* to, std::int64_t stride, int head, int tail) {
 #pragma unroll
   for (int q = 0; q < 8; ++q)
@@ -81,11 +81,11 @@ __global__ __launch_bounds__(most_threads) void restore_lines_kernel(__grid_cons
 }
 
 // A tile of lines of one unit, for a share of its images.
-template <typename Real, Lines layout>
+template <typename Real, Lines layout, int fixed>
 __global__ __launch_bounds__(most_threads) void multiply_lines_kernel(__grid_constant__ LineProduct const p) {
   extern __shared__ __align__(16) unsigned char shared[];
   auto const& a = p.lines;
-  BlockTransform<Real, layout> const block(a.transform, shared);
+  BlockTransform<Real, layout, fixed> const block(a.transform, shared);
   Tile const tile(a, block, blockIdx.x);  // its plane is the unit
   auto const* const filter =
       static_cast<Complex<Real> const*>(p.filters) + tile.plane * p.filter_stride + tile.offset;
@@ -107,11 +107,11 @@ __global__ __launch_bounds__(most_threads) void multiply_lines_kernel(__grid_con
 }
 
 // A tile of lines of one unit, for all of its images in turn.
-template <typename Real, Lines layout>
+template <typename Real, Lines layout, int fixed>
 __global__ __launch_bounds__(most_threads) void gradient_lines_kernel(__grid_constant__ LineGradient const p) {
   extern __shared__ __align__(16) unsigned char shared[];
   auto const& a = p.lines;
-  BlockTransform<Real, layout> const block(a.transform, shared);
+  BlockTransform<Real, layout, fixed> const block(a.transform, shared);
   Tile const tile(a, block, blockIdx.x);
   auto const* const filter =
       static_cast<Complex<Real> const*>(p.filters) + tile.plane * p.filter_stride + tile.offset;
@@ -165,6 +165,29 @@ void launch_tiles(char const* name, ComplexLines const& a, std::int64_t planes, 
 
 std::int64_t plane_count(ComplexLines const& a) { return std::int64_t(a.major) * (a.minor_head + a.minor_tail); }
 
+// visit.template operator()<Real, layout, fixed>(): lengths that are benched are compiled as constants.
+template <typename Visit>
+void visit_length(ComplexLines const& a, Precision precision, Visit&& visit) {
+  auto const runtime = [&]<typename Real> {
+    if (a.contiguous)
+      visit.template operator()<Real, Lines::contiguous, 0>();
+    else
+      visit.template operator()<Real, Lines::interleaved, 0>();
+  };
+  if (precision == Precision::twice) return runtime.template operator()<double>();
+  if (a.contiguous) return runtime.template operator()<float>();
+  switch (a.transform.log2_length) {
+    case 7:
+      return visit.template operator()<float, Lines::interleaved, 7>();
+    case 8:
+      return visit.template operator()<float, Lines::interleaved, 8>();
+    case 9:
+      return visit.template operator()<float, Lines::interleaved, 9>();
+    default:
+      return runtime.template operator()<float>();
+  }
+}
+
 // visit.template operator()<Real, layout>()
 template <typename Visit>
 void visit(Precision precision, bool contiguous, Visit&& visit) {
@@ -206,16 +229,16 @@ void multiply_lines(LineProduct const& p, Precision precision, cudaStream_t stre
   std::int64_t const blocks = (p.lines.lines + lines - 1) / lines * p.units;
   std::int64_t const wanted = 4 * faltung::cuda::multiprocessors();
   auto const shares = std::clamp<std::int64_t>((wanted + blocks - 1) / blocks, 1, std::min(p.images_per_unit, 65535));
-  visit(precision, p.lines.contiguous, [&]<typename Real, Lines layout> {
-    launch_tiles<multiply_lines_kernel<Real, layout>, Real>("cuda.transformed product", p.lines, p.units, int(shares),
-                                                            stream, p);
+  visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed> {
+    launch_tiles<multiply_lines_kernel<Real, layout, fixed>, Real>("cuda.transformed product", p.lines, p.units,
+                                                                   int(shares), stream, p);
   });
 }
 
 void gradient_lines(LineGradient const& p, Precision precision, cudaStream_t stream) {
-  visit(precision, p.lines.contiguous, [&]<typename Real, Lines layout> {
-    launch_tiles<gradient_lines_kernel<Real, layout>, Real>("cuda.transformed gradients", p.lines, p.units, 1, stream,
-                                                            p);
+  visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed> {
+    launch_tiles<gradient_lines_kernel<Real, layout, fixed>, Real>("cuda.transformed gradients", p.lines, p.units, 1,
+                                                                   stream, p);
   });
 }
 
