@@ -193,11 +193,12 @@ def promises(library):
         return [y, *library.long_conv_backward(dy, x, k, gradients=(torch.empty_like(x), torch.empty_like(k), None), **options)[:2]]
 
     for dtype in (BF16, FP16, FP32, FP64):
-        for n in (14, 16, 32, 40, 64):
-            case = Case(9, 5, (n, n), (2 * n - 1, 2 * n - 1), dtype)
-            x, dy, k, _ = make_inputs(case, n)
+        for extents in ((14, 14), (16, 16), (32, 32), (40, 40), (64, 64), (100, 96), (300,), (9000,), (12, 20, 17)):
+            case = Case(9, 5, extents, tuple(2 * n - 1 for n in extents), dtype)
+            x, dy, k, _ = make_inputs(case, extents[0])
             first = run(x, dy, k)
-            expect(all(all(map(equal_bits, first, run(x, dy, k))) for _ in range(100 if n in (16, 32, 64) else 5)), f"repeats bitwise: {case}")
+            repeats = 100 if extents[0] in (16, 32, 64, 100, 300) else 5
+            expect(all(all(map(equal_bits, first, run(x, dy, k))) for _ in range(repeats)), f"repeats bitwise: {case}")
             for b in (1, 2, 3, 8):
                 part = run(x[:b], dy[:b], k)
                 expect(equal_bits(part[0], first[0][:b]) and equal_bits(part[1], first[1][:b]), f"bits independent of B = {b}: {case}")
@@ -225,12 +226,13 @@ def promises(library):
     dk = torch.full_like(k, math.nan)
     library.long_conv_backward(empty, empty, k, gradients=(empty.clone(), dk, None))
     expect(bool((dk == 0).all()), "an empty batch gives a dk of zeros")
-    for length in (16, 300):
-        x = torch.randn(2, 3, length, device="cuda").to(BF16)
-        k = torch.randn(3, length, device="cuda").to(BF16)
+    for length, dtype in itertools.product((16, 300, 5000, 40000), (BF16, FP32, FP64)):
+        x = torch.randn(2, 3, length, device="cuda").to(dtype)
+        k = torch.randn(3, length, device="cuda").to(dtype)
         y = library.long_conv_forward(x, k, boundary="causal")
-        later = x.clone()
-        later[..., length // 2:] = 1e10
-        expect(equal_bits(library.long_conv_forward(later, k, boundary="causal")[..., : length // 2], y[..., : length // 2]), f"causal to the bit, L = {length}")
+        for first in (1, 17, length // 2, length - 5):
+            later = x.clone()
+            later[..., first:] = 1e10
+            expect(equal_bits(library.long_conv_forward(later, k, boundary="causal")[..., :first], y[..., :first]), f"causal to the bit, L = {length}, from {first}, {dtype}")
     print(f"promises: {failures} failures", flush=True)
     return failures

@@ -38,8 +38,10 @@ class BlockTransform {
   __device__ int place() const { return place_; }
   __device__ int index(int q) const { return place_ + q * share(); }
 
+  // padded: the second half of the points, elements 4 to 7, is zero.
+  template <bool padded = false>
   __device__ void forward(Complex<Real> (&v)[8]) const {
-    transform_8<Sense::forward>(v);
+    transform_8<Sense::forward, padded>(v);
 #pragma unroll
     for (int stride = share(); stride > 1; stride >>= 3) {
       auto const* const twiddle = twiddles_ + (length() - 8 * stride) + (place_ & (stride - 1));

@@ -30,20 +30,21 @@ __device__ __forceinline__ bool holds(int point, int length, int head, int tail)
   return point < head || point >= length - tail;
 }
 
-template <typename Real, typename Stored, typename Block>
+// elements: 4 where the second half of the points holds nothing.
+template <int elements = 8, typename Real, typename Stored, typename Block>
 __device__ __forceinline__ void load_points(Complex<Real> (&v)[8], Block const& block,
                                             Complex<Stored> const* from, std::int64_t stride, int head, int tail) {
 #pragma unroll
-  for (int q = 0; q < 8; ++q)
+  for (int q = 0; q < elements; ++q)
     v[q] = holds(block.index(q), block.length(), head, tail) ? converted<Real>(from[block.index(q) * stride])
                                                              : Complex<Real>{};
 }
 
-template <typename Real, typename Stored, typename Block>
+template <int elements = 8, typename Real, typename Stored, typename Block>
 __device__ __forceinline__ void store_points(Complex<Real> const (&v)[8], Block const& block,
                                              Complex<Stored>* to, std::int64_t stride, int head, int tail) {
 #pragma unroll
-  for (int q = 0; q < 8; ++q)
+  for (int q = 0; q < elements; ++q)
     if (holds(block.index(q), block.length(), head, tail)) to[block.index(q) * stride] = converted<Stored>(v[q]);
 }
 
@@ -81,9 +82,10 @@ __global__ __launch_bounds__(most_threads) void restore_lines_kernel(__grid_cons
 }
 
 // A tile of lines of one unit, for a share of its images.
-template <typename Real, Lines layout, int fixed>
+template <typename Real, Lines layout, int fixed, bool padded>
 __global__ __launch_bounds__(most_threads) void multiply_lines_kernel(__grid_constant__ LineProduct const p) {
   extern __shared__ __align__(16) unsigned char shared[];
+  constexpr int elements = padded ? 4 : 8;
   auto const& a = p.lines;
   BlockTransform<Real, layout, fixed> const block(a.transform, shared);
   Tile const tile(a, block, blockIdx.x);  // its plane is the unit
@@ -94,22 +96,23 @@ __global__ __launch_bounds__(most_threads) void multiply_lines_kernel(__grid_con
   for (int image = blockIdx.y; image < p.images_per_unit; image += gridDim.y) {
     auto* const line = images + image * a.major_stride;
     Complex<Real> v[8];
-    load_points(v, block, line, a.point_stride, a.head, a.tail);
-    block.forward(v);
+    load_points<elements>(v, block, line, a.point_stride, a.head, a.tail);
+    block.template forward<padded>(v);
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
       auto const k = filter[block.index(q) * a.point_stride];
       v[q] = v[q] * (p.conjugate ? conjugate(k) : k);
     }
     block.inverse(v);
-    if (tile.inside) store_points(v, block, line, a.point_stride, a.head, a.tail);
+    if (tile.inside) store_points<elements>(v, block, line, a.point_stride, a.head, a.tail);
   }
 }
 
 // A tile of lines of one unit, for all of its images in turn.
-template <typename Real, Lines layout, int fixed>
+template <typename Real, Lines layout, int fixed, bool padded>
 __global__ __launch_bounds__(most_threads) void gradient_lines_kernel(__grid_constant__ LineGradient const p) {
   extern __shared__ __align__(16) unsigned char shared[];
+  constexpr int elements = padded ? 4 : 8;
   auto const& a = p.lines;
   BlockTransform<Real, layout, fixed> const block(a.transform, shared);
   Tile const tile(a, block, blockIdx.x);
@@ -122,13 +125,13 @@ __global__ __launch_bounds__(most_threads) void gradient_lines_kernel(__grid_con
   for (int image = 0; image < p.images_per_unit; ++image) {
     std::int64_t const at = images + image * a.major_stride;
     Complex<Real> x[8], v[8];
-    load_points(x, block, static_cast<Complex<Real> const*>(p.x) + at, a.point_stride, a.head, a.tail);
+    load_points<elements>(x, block, static_cast<Complex<Real> const*>(p.x) + at, a.point_stride, a.head, a.tail);
     auto* const dy = static_cast<Complex<Real>*>(p.dy) + at;
-    load_points(v, block, dy, a.point_stride, a.head, a.tail);
+    load_points<elements>(v, block, dy, a.point_stride, a.head, a.tail);
     __syncthreads();
-    block.forward(x);
+    block.template forward<padded>(x);
     __syncthreads();
-    block.forward(v);
+    block.template forward<padded>(v);
 #pragma unroll
     for (int q = 0; q < 8; ++q) group[q] = group[q] + v[q] * conjugate(x[q]);
     if (image % images_per_sum == images_per_sum - 1 || image == p.images_per_unit - 1) {
@@ -139,7 +142,7 @@ __global__ __launch_bounds__(most_threads) void gradient_lines_kernel(__grid_con
 #pragma unroll
     for (int q = 0; q < 8; ++q) v[q] = v[q] * conjugate(filter[block.index(q) * a.point_stride]);
     block.inverse(v);
-    if (tile.inside) store_points(v, block, dy, a.point_stride, a.head, a.tail);
+    if (tile.inside) store_points<elements>(v, block, dy, a.point_stride, a.head, a.tail);
   }
   if (p.last) {
     __syncthreads();
@@ -165,24 +168,26 @@ void launch_tiles(char const* name, ComplexLines const& a, std::int64_t planes, 
 
 std::int64_t plane_count(ComplexLines const& a) { return std::int64_t(a.major) * (a.minor_head + a.minor_tail); }
 
-// visit.template operator()<Real, layout, fixed>(): lengths that are benched are compiled as constants.
+// visit.template operator()<Real, layout, fixed, padded>(): benched lengths are compiled as constants, for images that
+// leave the second half of the points empty.
 template <typename Visit>
 void visit_length(ComplexLines const& a, Precision precision, Visit&& visit) {
   auto const runtime = [&]<typename Real> {
     if (a.contiguous)
-      visit.template operator()<Real, Lines::contiguous, 0>();
+      visit.template operator()<Real, Lines::contiguous, 0, false>();
     else
-      visit.template operator()<Real, Lines::interleaved, 0>();
+      visit.template operator()<Real, Lines::interleaved, 0, false>();
   };
   if (precision == Precision::twice) return runtime.template operator()<double>();
-  if (a.contiguous) return runtime.template operator()<float>();
+  if (a.contiguous || a.tail != 0 || 2 * a.head > 1 << a.transform.log2_length)
+    return runtime.template operator()<float>();
   switch (a.transform.log2_length) {
     case 7:
-      return visit.template operator()<float, Lines::interleaved, 7>();
+      return visit.template operator()<float, Lines::interleaved, 7, true>();
     case 8:
-      return visit.template operator()<float, Lines::interleaved, 8>();
+      return visit.template operator()<float, Lines::interleaved, 8, true>();
     case 9:
-      return visit.template operator()<float, Lines::interleaved, 9>();
+      return visit.template operator()<float, Lines::interleaved, 9, true>();
     default:
       return runtime.template operator()<float>();
   }
@@ -229,15 +234,15 @@ void multiply_lines(LineProduct const& p, Precision precision, cudaStream_t stre
   std::int64_t const blocks = (p.lines.lines + lines - 1) / lines * p.units;
   std::int64_t const wanted = 4 * faltung::cuda::multiprocessors();
   auto const shares = std::clamp<std::int64_t>((wanted + blocks - 1) / blocks, 1, std::min(p.images_per_unit, 65535));
-  visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed> {
-    launch_tiles<multiply_lines_kernel<Real, layout, fixed>, Real>("cuda.transformed product", p.lines, p.units,
+  visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed, bool padded> {
+    launch_tiles<multiply_lines_kernel<Real, layout, fixed, padded>, Real>("cuda.transformed product", p.lines, p.units,
                                                                    int(shares), stream, p);
   });
 }
 
 void gradient_lines(LineGradient const& p, Precision precision, cudaStream_t stream) {
-  visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed> {
-    launch_tiles<gradient_lines_kernel<Real, layout, fixed>, Real>("cuda.transformed gradients", p.lines, p.units, 1,
+  visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed, bool padded> {
+    launch_tiles<gradient_lines_kernel<Real, layout, fixed, padded>, Real>("cuda.transformed gradients", p.lines, p.units, 1,
                                                                    stream, p);
   });
 }

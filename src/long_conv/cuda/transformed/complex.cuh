@@ -68,10 +68,27 @@ __device__ __forceinline__ void transform_4(Complex<Real>& a, Complex<Real>& b, 
   d = even_difference - odd_difference;
 }
 
+// c and d are zero before.
 template <Sense sense, typename Real>
+__device__ __forceinline__ void transform_4_padded(Complex<Real>& a, Complex<Real>& b, Complex<Real>& c,
+                                                   Complex<Real>& d) {
+  auto const first = a, second = b, turned = quarter_turn<sense>(b);
+  a = first + second;
+  b = first + turned;
+  c = first - second;
+  d = first - turned;
+}
+
+// padded: v[4] to v[7] are zero.
+template <Sense sense, bool padded = false, typename Real>
 __device__ __forceinline__ void transform_8(Complex<Real> (&v)[8]) {
-  transform_4<sense>(v[0], v[2], v[4], v[6]);
-  transform_4<sense>(v[1], v[3], v[5], v[7]);
+  if constexpr (padded) {
+    transform_4_padded<sense>(v[0], v[2], v[4], v[6]);
+    transform_4_padded<sense>(v[1], v[3], v[5], v[7]);
+  } else {
+    transform_4<sense>(v[0], v[2], v[4], v[6]);
+    transform_4<sense>(v[1], v[3], v[5], v[7]);
+  }
   auto const odd_1 = eighth_turn<sense>(v[3]), odd_2 = quarter_turn<sense>(v[5]),
              odd_3 = eighth_turn<sense>(quarter_turn<sense>(v[7]));
   auto const odd_0 = v[1], even_1 = v[2], even_2 = v[4], even_3 = v[6];
