@@ -11,10 +11,19 @@ namespace {
 
 std::size_t no_workspace(Problem const&) { return 0; }
 
+char const* reject_toeplitz(Problem const& p) {
+  // fp32 operands are split under a power of two that looks at the whole image: a huge later value would cost earlier
+  // outputs bits.
+  if (p.k_dtype == FALTUNG_F32 && p.direction == Direction::forward)
+    for (auto const& axis : p.axes)
+      if (axis.boundary == Boundary::causal && axis.extent > 1) return "scales fp32 images as wholes: not causal to the bit";
+  return toeplitz::reject(p);
+}
+
 constexpr Implementation list[] = {
     {"cuda.spectral", Selection::automatic, spectral::reject, spectral::policy, no_workspace, spectral::forward,
      spectral::backward},
-    {"cuda.toeplitz", Selection::automatic, toeplitz::reject, toeplitz::policy, no_workspace, toeplitz::forward,
+    {"cuda.toeplitz", Selection::automatic, reject_toeplitz, toeplitz::policy, no_workspace, toeplitz::forward,
      toeplitz::backward},
     {"cuda.transformed", Selection::automatic, transformed::reject, transformed::policy, transformed::workspace,
      transformed::forward, transformed::backward},
