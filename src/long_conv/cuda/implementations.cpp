@@ -16,7 +16,8 @@ char const* reject_toeplitz(Problem const& p) {
   // outputs bits.
   if (p.k_dtype == FALTUNG_F32 && p.direction == Direction::forward)
     for (auto const& axis : p.axes)
-      if (axis.boundary == Boundary::causal && axis.extent > 1) return "scales fp32 images as wholes: not causal to the bit";
+      if (axis.boundary == Boundary::causal && axis.extent > 1)
+        return "scales fp32 images as wholes: not causal to the bit";
   return toeplitz::reject(p);
 }
 

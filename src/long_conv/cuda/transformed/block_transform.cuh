@@ -1,7 +1,8 @@
 // Transforms of 8 to 4096 points by a block: each thread holds eight points of one line in registers, and a pass of
 // radix 8 exchanges them with the other threads of the line through shared memory, in place. Forward is decimation in
 // frequency, inverse decimation in time, so spectra stay in the order of the digits and nothing is ever reordered.
-// Element q of a thread is point, or afterwards slot, place + q length / 8: neighbouring threads, neighbouring elements.
+// Element q of a thread is point, or afterwards slot, place + q length / 8: neighbouring threads, neighbouring
+// elements.
 #pragma once
 #include "long_conv/cuda/transformed/complex.cuh"
 #include "long_conv/cuda/transformed/kernels.hpp"

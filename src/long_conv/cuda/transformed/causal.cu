@@ -94,7 +94,8 @@ __global__ __launch_bounds__(most_threads) void causal_rows_kernel(__grid_consta
       auto const line = line_of(i);
       int const at = line.first + (i & (segment - 1));
       bool const inside = line.inside && at < a.extent;
-      x[i] = inside ? thread_widened<Real>(from[offset(line, a.from.strides) + at * a.from.strides.spatial[2]]) : Real(0);
+      x[i] =
+          inside ? thread_widened<Real>(from[offset(line, a.from.strides) + at * a.from.strides.spatial[2]]) : Real(0);
       y[i] = inside && p.sums ? static_cast<Real const*>(p.sums)[line.image * p.sum_stride + at] : Real(0);
     }
   });
@@ -112,8 +113,8 @@ __global__ __launch_bounds__(most_threads) void causal_rows_kernel(__grid_consta
     for (int q = 0; q < 8; ++q) v[q] = {x[first + block.index(q)], Real(0)};
     turn(v, p.rotations[log2_length], block.place(), block.share());
     block.forward(v);
-    auto const* const filter = static_cast<Complex<Real> const*>(p.filters) + line_of(first).unit * p.filter_stride +
-                               length - block_points;
+    auto const* const filter =
+        static_cast<Complex<Real> const*>(p.filters) + line_of(first).unit * p.filter_stride + length - block_points;
 #pragma unroll
     for (int q = 0; q < 8; ++q) v[q] = v[q] * filter[block.index(q)];
     block.inverse(v);
@@ -141,7 +142,8 @@ __global__ __launch_bounds__(most_threads) void causal_rows_kernel(__grid_consta
 template <typename Real>
 void multiply(CausalRows const& p, cudaStream_t stream) {
   int const line = 1 << (p.log2_segment - log2_causal_block), threads = std::max(line, 256);
-  std::int64_t const lines = std::int64_t(p.rows.chunk.units) * p.rows.chunk.images * p.segments, at_once = threads / line;
+  std::int64_t const lines = std::int64_t(p.rows.chunk.units) * p.rows.chunk.images * p.segments,
+                     at_once = threads / line;
   std::size_t const points = std::size_t(threads) * block_points;
   faltung::cuda::launch<causal_rows_kernel<Real>>(
       "cuda.transformed causal axis",
@@ -159,7 +161,8 @@ void transform_filters(CausalFilters const& p, cudaStream_t stream) {
   Transform const longest{p.log2_segment - 1, std::max(0, 11 - (p.log2_segment - 1)), nullptr};
   faltung::cuda::launch<causal_filters_kernel<Real, Stored>>(
       "cuda.transformed causal filters",
-      {.grid = dim3(unsigned((p.rows.chunk.units + (1 << longest.log2_lines) - 1) >> longest.log2_lines), unsigned(levels)),
+      {.grid =
+           dim3(unsigned((p.rows.chunk.units + (1 << longest.log2_lines) - 1) >> longest.log2_lines), unsigned(levels)),
        .threads = unsigned(longest.threads()),
        .shared_bytes = longest.shared_bytes(sizeof(Real)),
        .stream = stream},

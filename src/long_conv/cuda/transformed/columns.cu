@@ -32,8 +32,8 @@ __device__ __forceinline__ bool holds(int point, int length, int head, int tail)
 
 // elements: 4 where the second half of the points holds nothing.
 template <int elements = 8, typename Real, typename Stored, typename Block>
-__device__ __forceinline__ void load_points(Complex<Real> (&v)[8], Block const& block,
-                                            Complex<Stored> const* from, std::int64_t stride, int head, int tail) {
+__device__ __forceinline__ void load_points(Complex<Real> (&v)[8], Block const& block, Complex<Stored> const* from,
+                                            std::int64_t stride, int head, int tail) {
 #pragma unroll
   for (int q = 0; q < elements; ++q)
     v[q] = holds(block.index(q), block.length(), head, tail) ? converted<Real>(from[block.index(q) * stride])
@@ -41,8 +41,8 @@ __device__ __forceinline__ void load_points(Complex<Real> (&v)[8], Block const& 
 }
 
 template <int elements = 8, typename Real, typename Stored, typename Block>
-__device__ __forceinline__ void store_points(Complex<Real> const (&v)[8], Block const& block,
-                                             Complex<Stored>* to, std::int64_t stride, int head, int tail) {
+__device__ __forceinline__ void store_points(Complex<Real> const (&v)[8], Block const& block, Complex<Stored>* to,
+                                             std::int64_t stride, int head, int tail) {
 #pragma unroll
   for (int q = 0; q < elements; ++q)
     if (holds(block.index(q), block.length(), head, tail)) to[block.index(q) * stride] = converted<Stored>(v[q]);
@@ -64,8 +64,7 @@ __global__ __launch_bounds__(most_threads) void transform_lines_kernel(__grid_co
   Complex<Real> v[8];
   load_points(v, block, static_cast<Complex<Real> const*>(from) + at, a.point_stride, a.head, a.tail);
   block.forward(v);
-  if (tile.inside)
-    store_points(v, block, static_cast<Complex<Stored>*>(to) + at, a.point_stride, block.length(), 0);
+  if (tile.inside) store_points(v, block, static_cast<Complex<Stored>*>(to) + at, a.point_stride, block.length(), 0);
 }
 
 template <typename Real, Lines layout>
@@ -89,8 +88,7 @@ __global__ __launch_bounds__(most_threads) void multiply_lines_kernel(__grid_con
   auto const& a = p.lines;
   BlockTransform<Real, layout, fixed> const block(a.transform, shared);
   Tile const tile(a, block, blockIdx.x);  // its plane is the unit
-  auto const* const filter =
-      static_cast<Complex<Real> const*>(p.filters) + tile.plane * p.filter_stride + tile.offset;
+  auto const* const filter = static_cast<Complex<Real> const*>(p.filters) + tile.plane * p.filter_stride + tile.offset;
   auto* const images =
       static_cast<Complex<Real>*>(p.images) + tile.plane * p.images_per_unit * a.major_stride + tile.offset;
   for (int image = blockIdx.y; image < p.images_per_unit; image += gridDim.y) {
@@ -116,8 +114,7 @@ __global__ __launch_bounds__(most_threads) void gradient_lines_kernel(__grid_con
   auto const& a = p.lines;
   BlockTransform<Real, layout, fixed> const block(a.transform, shared);
   Tile const tile(a, block, blockIdx.x);
-  auto const* const filter =
-      static_cast<Complex<Real> const*>(p.filters) + tile.plane * p.filter_stride + tile.offset;
+  auto const* const filter = static_cast<Complex<Real> const*>(p.filters) + tile.plane * p.filter_stride + tile.offset;
   auto* const gradient = static_cast<Complex<Real>*>(p.gradients) + tile.plane * p.filter_stride + tile.offset;
   std::int64_t const images = tile.plane * p.images_per_unit * a.major_stride + tile.offset;
   Complex<Real> total[8] = {}, group[8] = {};
@@ -236,14 +233,14 @@ void multiply_lines(LineProduct const& p, Precision precision, cudaStream_t stre
   auto const shares = std::clamp<std::int64_t>((wanted + blocks - 1) / blocks, 1, std::min(p.images_per_unit, 65535));
   visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed, bool padded> {
     launch_tiles<multiply_lines_kernel<Real, layout, fixed, padded>, Real>("cuda.transformed product", p.lines, p.units,
-                                                                   int(shares), stream, p);
+                                                                           int(shares), stream, p);
   });
 }
 
 void gradient_lines(LineGradient const& p, Precision precision, cudaStream_t stream) {
   visit_length(p.lines, precision, [&]<typename Real, Lines layout, int fixed, bool padded> {
-    launch_tiles<gradient_lines_kernel<Real, layout, fixed, padded>, Real>("cuda.transformed gradients", p.lines, p.units, 1,
-                                                                   stream, p);
+    launch_tiles<gradient_lines_kernel<Real, layout, fixed, padded>, Real>("cuda.transformed gradients", p.lines,
+                                                                           p.units, 1, stream, p);
   });
 }
 

@@ -73,8 +73,8 @@ __device__ inline std::int64_t next_tap(TapAxis const& axis, std::int64_t tap) {
   return axis.circular ? tap + axis.extent : axis.filter;
 }
 
-// The positions that a tap is summed from: none where it meets no input, two where a circular axis is padded. A negative
-// offset's position is returned as it is; along rows its value has the other sign.
+// The positions that a tap is summed from: none where it meets no input, two where a circular axis is padded. A
+// negative offset's position is returned as it is; along rows its value has the other sign.
 struct Spots {
   int count, at[2];
   bool negative[2];
@@ -127,9 +127,8 @@ __device__ inline void store_image(Complex<Real> const (&v)[8], ImageRows const&
                                    std::int64_t from_row, std::int64_t channel, int first, int step, int half) {
   std::int64_t const to_stride = a.to.strides.spatial[2], from_stride = a.from.strides.spatial[2];
   Real const shortcut =
-      a.shortcut.data
-          ? faltung::cuda::thread_load<Real>(a.shortcut.data, a.shortcut_dtype, channel * a.shortcut.stride)
-          : Real(0);
+      a.shortcut.data ? faltung::cuda::thread_load<Real>(a.shortcut.data, a.shortcut_dtype, channel * a.shortcut.stride)
+                      : Real(0);
   thread_visit(a.dtype, [&]<typename T>(T) {
     T* const to = static_cast<T*>(a.to.data) + to_row;
     T const* const from = static_cast<T const*>(a.from.data) + from_row;
@@ -184,7 +183,8 @@ __device__ inline void load_taps(Complex<Real> (&v)[8], FilterRows const& a, Tap
 
 // dk of one row of taps from the real line that its positions hold: line[2M], shared or global.
 template <typename Real, typename Line>
-__device__ inline void store_taps(FilterRows const& a, std::int64_t row, Line const& line, std::int64_t first, std::int64_t step) {
+__device__ inline void store_taps(FilterRows const& a, std::int64_t row, Line const& line, std::int64_t first,
+                                  std::int64_t step) {
   thread_visit(a.dtype, [&]<typename T>(T) {
     T* const to = static_cast<T*>(a.to.data) + row;
     for (std::int64_t m = first; m < a.axes[2].filter; m += step) {
@@ -207,7 +207,8 @@ __device__ inline void store_single_axis(FilterRows const& a, int unit, Line con
       if (spots_of(a.axes[0], m0).count && spots_of(a.axes[1], m1).count)
         store_taps<Real>(a, row, line, first, step);
       else
-        store_taps<Real>(a, row, [](int) { return Real(0); }, first, step);
+        store_taps<Real>(
+            a, row, [](int) { return Real(0); }, first, step);
     }
 }
 

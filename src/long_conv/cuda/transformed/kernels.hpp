@@ -78,8 +78,8 @@ struct ComplexLines {
   std::int64_t major_stride, minor_stride;
   std::int64_t point_stride, line_stride;
   int lines;
-  int major;           // planes divided by minor.count()
-  int head, tail;      // points [0, head) and the last `tail` hold something before a forward, after an inverse one
+  int major;       // planes divided by minor.count()
+  int head, tail;  // points [0, head) and the last `tail` hold something before a forward, after an inverse one
   int minor_head, minor_tail, minor_positions;
   bool contiguous;  // point_stride is 1, else line_stride is
 };
@@ -182,7 +182,8 @@ struct CausalRows {
 enum class TableKind {
   block_twiddles,   // exp(-2 pi i t / n) for a transform of n points, by pass
   rotation,         // exp(-i pi t / 2n), t < n
-  two_level_roots,  // exp(-2 pi i t / n) is the product of entries t >> low and (n >> low) + t % 2^low, low = log2 n / 2
+  two_level_roots,  // exp(-2 pi i t / n) is the product of entries t >> low and (n >> low) + t % 2^low, low = log2 n /
+                    // 2
 };
 struct Table {
   void* to;
@@ -210,7 +211,8 @@ void restore_rows(FilterRows const&, Precision, cudaStream_t);
 void multiply_rows(RowProduct const&, Precision, cudaStream_t);
 void filter_gradient(RowGradient const&, Precision, cudaStream_t);
 
-void transform_lines(ComplexLines const&, void const* from, void* to, Precision compute, Precision stored, cudaStream_t);
+void transform_lines(ComplexLines const&, void const* from, void* to, Precision compute, Precision stored,
+                     cudaStream_t);
 void restore_lines(ComplexLines const&, void* data, Precision, cudaStream_t);
 void multiply_lines(LineProduct const&, Precision, cudaStream_t);
 void gradient_lines(LineGradient const&, Precision, cudaStream_t);

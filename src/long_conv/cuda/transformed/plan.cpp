@@ -69,7 +69,8 @@ Plan make_plan(Problem const& p) {
                      : plan.log2_rows <= most_log2_length ? Arrangement::row
                                                           : Arrangement::split;
   if (plan.arrangement == Arrangement::split)
-    plan.log2_lengths[0] = split_lengths(plan.log2_rows).first, plan.log2_lengths[1] = split_lengths(plan.log2_rows).second;
+    plan.log2_lengths[0] = split_lengths(plan.log2_rows).first,
+    plan.log2_lengths[1] = split_lengths(plan.log2_rows).second;
   if (exact) {
     plan.log2_rows = std::max(log2_causal_block + 1, log2_at_least(plan.axes[2].extent));
     plan.log2_segment = std::min(plan.log2_rows, most_log2_segment);
@@ -82,7 +83,8 @@ Plan make_plan(Problem const& p) {
   auto const& outermost = plan.axes[plan.active() == 3 ? 0 : 1];
   plan.filter_size = row * plan.axes[0].positions * plan.axes[1].positions;
   // The axis of the product keeps its points, the middle one is transformed as a whole.
-  plan.image_size = plan.arrangement == Arrangement::row ? 0 : plan.filter_size / outermost.positions * outermost.extent;
+  plan.image_size =
+      plan.arrangement == Arrangement::row ? 0 : plan.filter_size / outermost.positions * outermost.extent;
   if (exact) {
     // Between segments: half of an image at a time, and its sums, which are as large.
     plan.filter_size = std::int64_t(1) << plan.log2_segment;
@@ -120,7 +122,8 @@ Buffers::Buffers(Plan const& plan, Direction direction, void* base) {
   };
   bool needs_twiddles[lengths] = {}, needs_rotation[lengths] = {};
   if (plan.arrangement == Arrangement::causal) {
-    for (int log2 = log2_causal_block; log2 < plan.log2_segment; ++log2) needs_twiddles[log2] = needs_rotation[log2] = true;
+    for (int log2 = log2_causal_block; log2 < plan.log2_segment; ++log2)
+      needs_twiddles[log2] = needs_rotation[log2] = true;
     for (int log2 = plan.log2_segment; log2 < plan.log2_rows; ++log2)
       needs_twiddles[split_lengths(log2).first] = needs_twiddles[split_lengths(log2).second] = true;
   } else {

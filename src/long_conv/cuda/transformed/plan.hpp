@@ -17,8 +17,8 @@ struct Plan {
   std::array<int, 3> order;  // axis of the problem behind each axis here: axes of one point come first
   TapAxis axes[3];
   Precision precision;
-  // Of the transforms of filters. Their error counts in every image, and in full where a smooth filter has its energy in
-  // a few frequencies: fp32 does not hold the bound for up to 64 points an axis.
+  // Of the transforms of filters. Their error counts in every image, and in full where a smooth filter has its energy
+  // in a few frequencies: fp32 does not hold the bound for up to 64 points an axis.
   Precision filter_precision;
   int log2_rows;        // complex points of the row transform; split: of both transforms together
   int log2_lengths[2];  // of the outer axes, 0 where there is one point; split: rows, columns

@@ -119,8 +119,9 @@ __global__ __launch_bounds__(most_threads) void restore_filters_kernel(__grid_co
   }
   __syncthreads();
   if (!inside) return;
-  store_taps<Real>(a, image_offset(a.chunk, a.to.strides, unit, 0) + m0 * a.to.strides.spatial[0] + m1 * a.to.strides.spatial[1],
-                   [&](int at) { return line[at]; }, block.place(), block.share());
+  store_taps<Real>(
+      a, image_offset(a.chunk, a.to.strides, unit, 0) + m0 * a.to.strides.spatial[0] + m1 * a.to.strides.spatial[1],
+      [&](int at) { return line[at]; }, block.place(), block.share());
 }
 
 template <typename Real>
@@ -190,7 +191,8 @@ __global__ __launch_bounds__(most_threads) void row_gradient_kernel(__grid_const
   }
   __syncthreads();
   if (!inside) return;
-  store_single_axis<Real>(p.filter, unit, [&](int at) { return line[at]; }, block.place(), block.share());
+  store_single_axis<Real>(
+      p.filter, unit, [&](int at) { return line[at]; }, block.place(), block.share());
 }
 
 template <auto Kernel, typename Real, typename Arguments>

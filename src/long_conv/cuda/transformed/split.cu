@@ -17,8 +17,7 @@ __device__ Complex<Real> root(Split const& s, std::int64_t t) {
   t <<= s.log2_roots - 2 - s.log2_columns - s.transform.log2_length;
   int const low = s.log2_roots / 2, high = s.log2_roots - low;
   auto const* const table = static_cast<Complex<double> const*>(s.roots);
-  return converted<Real>(table[t >> low] *
-                         table[(std::int64_t(1) << high) + (t & ((1 << low) - 1))]);
+  return converted<Real>(table[t >> low] * table[(std::int64_t(1) << high) + (t & ((1 << low) - 1))]);
 }
 
 // Which image or filter, and which column.
@@ -69,8 +68,8 @@ __global__ __launch_bounds__(most_threads) void split_images_kernel(__grid_const
       image_offset(a.chunk, a.from.strides, image / a.chunk.images, image % a.chunk.images) + first * stride;
   int const extent = p.pieces == 1 && !p.sums ? a.extent : std::min(a.extent - first, p.piece_points);
   Complex<Real> v[8];
-  load_image(v, a.from.data, a.dtype, row, stride, extent, block.place() * columns + at.column,
-             block.share() * columns, points(s));
+  load_image(v, a.from.data, a.dtype, row, stride, extent, block.place() * columns + at.column, block.share() * columns,
+             points(s));
   turn(v, s, block, at.column, false);
   block.forward(v);
   twiddle(v, s, block, at.column, false);
@@ -102,8 +101,9 @@ __global__ __launch_bounds__(most_threads) void restore_split_images_kernel(__gr
   Complex<Real> v[8];
   restore_points(v, s, block, at);
   int const unit = int(at.plane / a.chunk.images), image = int(at.plane % a.chunk.images);
-  store_image(v, a, image_offset(a.chunk, a.to.strides, unit, image), image_offset(a.chunk, a.from.strides, unit, image),
-              channel_of(a.chunk, unit), block.place() * columns + at.column, block.share() * columns, points(s));
+  store_image(v, a, image_offset(a.chunk, a.to.strides, unit, image),
+              image_offset(a.chunk, a.from.strides, unit, image), channel_of(a.chunk, unit),
+              block.place() * columns + at.column, block.share() * columns, points(s));
 }
 
 // A causal level: points b .. 2b - 1 of the wrapped line, the block behind the one that was transformed.
@@ -130,8 +130,8 @@ __global__ __launch_bounds__(most_threads) void split_filters_kernel(__grid_cons
   auto const at = place_of(s, block);
   int const columns = 1 << s.log2_columns;
   Complex<Real> v[8];
-  load_taps(v, a, a.axes[2], image_offset(a.chunk, a.from.strides, int(at.plane), 0), 0, 0, block.place() * columns + at.column,
-            block.share() * columns, points(s));
+  load_taps(v, a, a.axes[2], image_offset(a.chunk, a.from.strides, int(at.plane), 0), 0, 0,
+            block.place() * columns + at.column, block.share() * columns, points(s));
   turn(v, s, block, at.column, false);
   block.forward(v);
   twiddle(v, s, block, at.column, false);
@@ -164,8 +164,7 @@ __global__ __launch_bounds__(most_threads) void gather_taps_kernel(__grid_consta
     int const unit = int(item / steps);
     auto const* const z = static_cast<Complex<Real> const*>(s.spectra) + unit * s.stride;
     store_single_axis<Real>(
-        a, unit,
-        [&](int at) { return at < half ? z[at].re : -z[at - half].im; },
+        a, unit, [&](int at) { return at < half ? z[at].re : -z[at - half].im; },
         item % steps * blockDim.x + threadIdx.x, steps * blockDim.x);
   }
 }
@@ -189,7 +188,8 @@ void restore_filters(FilterSplit const& p, cudaStream_t stream) {
   constexpr int threads = 256;
   std::int64_t const items = (p.rows.axes[2].filter + threads - 1) / threads * p.rows.chunk.units;
   faltung::cuda::launch<gather_taps_kernel<Real>>(
-      name, {.grid = dim3(unsigned(items < most_blocks ? items : most_blocks)), .threads = threads, .stream = stream}, p);
+      name, {.grid = dim3(unsigned(items < most_blocks ? items : most_blocks)), .threads = threads, .stream = stream},
+      p);
 }
 
 }  // namespace

@@ -1,0 +1,376 @@
+// The passes of a call, chunk by chunk. Two axes: transforms along rows into the workspace, then along columns with the
+// product and the way back in one kernel, then back along rows. A third axis lies between the two; one long axis is cut
+// into rows and columns; one short axis needs a single kernel.
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "cuda/device.hpp"
+#include "long_conv/cuda/transformed/plan.hpp"
+
+namespace faltung::long_conv::cuda::transformed {
+
+// Threads: 256 to 512 a block where the lines allow it. Interleaved lines: at least eight side by side, so that whole
+// sectors of memory are read.
+inline Transform contiguous_lines(int log2_length, void const* twiddles) {
+  return {log2_length, std::max(0, 11 - log2_length), twiddles};
+}
+inline Transform interleaved_lines(int log2_length, int log2_lines, void const* twiddles) {
+  return {log2_length, std::min({std::max(3, 11 - log2_length), most_log2_length - log2_length, log2_lines}), twiddles};
+}
+
+class Call {
+ public:
+  Call(Problem const& p, Runtime const& runtime)
+      : p_(p),
+        plan_(make_plan(p)),
+        buffers_(plan_, p.direction, runtime.workspace),
+        stream_(static_cast<cudaStream_t>(runtime.stream)) {
+    build_tables(buffers_.tables, stream_);
+  }
+
+  Plan const& plan() const { return plan_; }
+  Buffers const& buffers() const { return buffers_; }
+
+  // body(chunk of units, with no images yet)
+  template <typename Body>
+  void each_unit_chunk(Body&& body) const {
+    for (std::int64_t unit = 0; unit < plan_.units; unit += plan_.chunk_units)
+      body(Chunk{p_.channels, unit, 0, int(std::min(plan_.chunk_units, plan_.units - unit)), 1});
+  }
+  // body(chunk, whether it is the first and the last of its units)
+  template <typename Body>
+  void each_image_chunk(Chunk chunk, Body&& body) const {
+    for (chunk.first_image = 0; chunk.first_image < plan_.images; chunk.first_image += plan_.chunk_images) {
+      chunk.images = int(std::min(plan_.chunk_images, plan_.images - chunk.first_image));
+      body(chunk, chunk.first_image == 0, chunk.first_image + chunk.images == plan_.images);
+    }
+  }
+
+  ConstView ordered(ConstView view) const {
+    auto const strides = view.strides.spatial;
+    for (int a = 0; a < 3; ++a) view.strides.spatial[a] = strides[plan_.order[a]];
+    return view;
+  }
+  View ordered(View view) const { return {view.data, ordered(ConstView(view)).strides}; }
+
+  ImageRows image_rows(Chunk const& chunk, ConstView const& from, View const& to, ConstVector const& shortcut,
+                       void* spectra) const {
+    int const inner = plan_.active() == 3 ? plan_.axes[1].positions : plan_.axes[1].extent;
+    return {.transform = row_transform(plan_.precision),
+            .rotation = rotation(plan_.precision),
+            .spectra = spectra,
+            .image_stride = plan_.image_size,
+            .rows0 = plan_.axes[0].extent,
+            .rows1 = plan_.axes[1].extent,
+            .pitch = inner,
+            .extent = plan_.axes[2].extent,
+            .chunk = chunk,
+            .from = from,
+            .to = to,
+            .dtype = p_.x_dtype,
+            .shortcut_dtype = p_.shortcut_dtype,
+            .shortcut = shortcut};
+  }
+
+  FilterRows filter_rows(Chunk const& chunk, ConstView const& from, View const& to, Precision precision,
+                         void* spectra) const {
+    double const scale = std::ldexp(1.0, -(plan_.log2_rows + log2_outer()));
+    return {.transform = row_transform(precision),
+            .rotation = rotation(precision),
+            .spectra = spectra,
+            .unit_stride = plan_.filter_size,
+            .axes = {plan_.axes[0], plan_.axes[1], plan_.axes[2]},
+            .chunk = chunk,
+            .from = from,
+            .to = to,
+            .dtype = p_.k_dtype,
+            .scale = scale};
+  }
+
+  Split split(int log2_points, void* spectra) const {
+    auto const [rows, columns] = split_lengths(log2_points);
+    return {.transform = interleaved_lines(rows, columns, twiddles(plan_.precision, rows)),
+            .log2_columns = columns,
+            .roots = buffers_.roots,
+            .log2_roots = plan_.log2_rows + (plan_.arrangement == Arrangement::causal ? 1 : 2),
+            .spectra = spectra,
+            .stride = std::int64_t(1) << log2_points};
+  }
+  Split split(void* spectra) const { return split(plan_.log2_rows, spectra); }
+
+  // The inner half of a split axis: columns lie side by side.
+  ComplexLines split_lines(int log2_points) const {
+    auto const [rows, columns] = split_lengths(log2_points);
+    return {.transform = contiguous_lines(columns, twiddles(plan_.precision, columns)),
+            .major_stride = std::int64_t(1) << log2_points,
+            .minor_stride = 0,
+            .point_stride = 1,
+            .line_stride = std::int64_t(1) << columns,
+            .lines = 1 << rows,
+            .major = 0,
+            .head = 1 << columns,
+            .tail = 0,
+            .minor_head = 1,
+            .minor_tail = 0,
+            .minor_positions = 1,
+            .contiguous = true};
+  }
+
+  // The lines of the last axis of images (major_stride: that of an image), head points of it.
+  ComplexLines last_lines(Precision precision) const {
+    if (plan_.arrangement == Arrangement::split) return split_lines(plan_.log2_rows);
+    int const last = plan_.active() == 3 ? 0 : 1;
+    int const log2_lines = plan_.log2_rows + (last == 0 ? plan_.log2_lengths[1] : 0);
+    return {.transform =
+                interleaved_lines(plan_.log2_lengths[last], log2_lines, twiddles(precision, plan_.log2_lengths[last])),
+            .major_stride = plan_.image_size,
+            .minor_stride = 0,
+            .point_stride = std::int64_t(1) << log2_lines,
+            .line_stride = 1,
+            .lines = 1 << log2_lines,
+            .major = 0,
+            .head = plan_.axes[last].extent,
+            .tail = 0,
+            .minor_head = 1,
+            .minor_tail = 0,
+            .minor_positions = 1,
+            .contiguous = false};
+  }
+
+  // The lines of the middle one of three axes. `points` along it, `planes` along the outermost: of images, or of taps.
+  ComplexLines middle_lines(Precision precision, int major, std::int64_t major_stride, TapAxis const& points,
+                            TapAxis const& planes) const {
+    std::int64_t const row = std::int64_t(1) << plan_.log2_rows;
+    return {.transform =
+                interleaved_lines(plan_.log2_lengths[1], plan_.log2_rows, twiddles(precision, plan_.log2_lengths[1])),
+            .major_stride = major_stride,
+            .minor_stride = row << plan_.log2_lengths[1],
+            .point_stride = row,
+            .line_stride = 1,
+            .lines = int(row),
+            .major = major,
+            .head = points.head,
+            .tail = points.tail,
+            .minor_head = planes.head,
+            .minor_tail = planes.tail,
+            .minor_positions = planes.positions,
+            .contiguous = false};
+  }
+  ComplexLines middle_lines_of_images(Chunk const& chunk) const {
+    auto points = plan_.axes[1], planes = plan_.axes[0];
+    points.head = points.extent, points.tail = 0, planes.head = planes.extent, planes.tail = 0;
+    return middle_lines(plan_.precision, chunk.units * chunk.images, plan_.image_size, points, planes);
+  }
+  ComplexLines middle_lines_of_filters(Chunk const& chunk, Precision precision) const {
+    return middle_lines(precision, chunk.units, plan_.filter_size, plan_.axes[1], plan_.axes[0]);
+  }
+
+  // Filters to spectra of all axes.
+  void transform_filters(Chunk const& chunk, ConstView const& k) const {
+    auto const compute = plan_.filter_precision, stored = plan_.precision;
+    if (plan_.arrangement == Arrangement::split) {
+      transform_split(FilterSplit{split(buffers_.filters), filter_rows(chunk, k, {}, compute, buffers_.filters)},
+                      stored, stream_);
+    } else if (plan_.arrangement == Arrangement::row) {
+      return transform_rows(filter_rows(chunk, k, {}, compute, buffers_.filters), compute, stored, stream_);
+    } else {
+      auto* const between = plan_.precise_filters() ? buffers_.precise : buffers_.filters;
+      transform_rows(filter_rows(chunk, k, {}, compute, between), compute, compute, stream_);
+      if (plan_.active() == 3)
+        transform_lines(middle_lines_of_filters(chunk, compute), between, between, compute, compute, stream_);
+    }
+    auto last = last_lines(compute);
+    last.major_stride = plan_.filter_size;
+    last.major = chunk.units;
+    if (plan_.arrangement == Arrangement::grid) {
+      auto const& axis = plan_.axes[plan_.active() == 3 ? 0 : 1];
+      last.head = axis.head, last.tail = axis.tail;
+    }
+    transform_lines(last, plan_.precise_filters() ? buffers_.precise : buffers_.filters, buffers_.filters, compute,
+                    stored, stream_);
+  }
+
+  // Images to spectra of all axes but the last.
+  void transform_images(Chunk const& chunk, ConstView const& from, void* spectra) const {
+    auto const rows = image_rows(chunk, from, {}, {}, spectra);
+    if (plan_.arrangement == Arrangement::split)
+      return transform_split(ImageSplit{split(spectra), rows}, plan_.precision, stream_);
+    transform_rows(rows, plan_.precision, stream_);
+    if (plan_.active() == 3)
+      transform_lines(middle_lines_of_images(chunk), spectra, spectra, plan_.precision, plan_.precision, stream_);
+  }
+
+  void restore_images(Chunk const& chunk, ConstView const& from, View const& to, ConstVector const& shortcut,
+                      void* spectra) const {
+    auto const rows = image_rows(chunk, from, to, shortcut, spectra);
+    if (plan_.arrangement == Arrangement::split)
+      return restore_split(ImageSplit{split(spectra), rows}, plan_.precision, stream_);
+    if (plan_.active() == 3) restore_lines(middle_lines_of_images(chunk), spectra, plan_.precision, stream_);
+    restore_rows(rows, plan_.precision, stream_);
+  }
+
+  void restore_filters(Chunk const& chunk, View const& dk) const {
+    auto const rows = filter_rows(chunk, {}, dk, plan_.precision, buffers_.filter_gradients);
+    if (plan_.arrangement == Arrangement::split)
+      return restore_split(FilterSplit{split(buffers_.filter_gradients), rows}, plan_.precision, stream_);
+    if (plan_.active() == 3)
+      restore_lines(middle_lines_of_filters(chunk, plan_.precision), buffers_.filter_gradients, plan_.precision,
+                    stream_);
+    restore_rows(rows, plan_.precision, stream_);
+  }
+
+  // to = from * k, or * the reversed k, + shortcut from.
+  void convolve(ConstView const& from, ConstView const& k, ConstVector const& shortcut, View const& to,
+                bool conjugate) const {
+    each_unit_chunk([&](Chunk const& units) {
+      transform_filters(units, k);
+      each_image_chunk(units, [&](Chunk const& chunk, bool, bool) {
+        if (plan_.arrangement == Arrangement::row)
+          return multiply_rows(
+              {image_rows(chunk, from, to, shortcut, nullptr), buffers_.filters, plan_.filter_size, conjugate},
+              plan_.precision, stream_);
+        transform_images(chunk, from, buffers_.images);
+        multiply_lines({last_lines(plan_.precision), buffers_.images, buffers_.filters, plan_.filter_size, chunk.units,
+                        chunk.images, conjugate},
+                       plan_.precision, stream_);
+        restore_images(chunk, from, to, shortcut, buffers_.images);
+      });
+    });
+  }
+
+  // to = from * k + shortcut from over one causal axis, no output knowing a later input.
+  void convolve_causally(ConstView const& from, ConstView const& k, ConstVector const& shortcut, View const& to) const {
+    auto const copy_tables = [&](Precision precision, auto& args) {
+      int const twice = precision == Precision::twice;
+      std::copy_n(buffers_.twiddles[twice], most_log2_segment, args.twiddles);
+      std::copy_n(buffers_.rotations[twice], most_log2_segment, args.rotations);
+    };
+    // Axes of one point have their one tap at the centre.
+    auto nearest = k;
+    std::int64_t const centre =
+        plan_.axes[0].centre * k.strides.spatial[0] + plan_.axes[1].centre * k.strides.spatial[1];
+    nearest.data = static_cast<char const*>(k.data) + centre * std::int64_t(size_of(p_.k_dtype));
+    each_unit_chunk([&](Chunk const& units) {
+      auto taps = filter_rows(units, k, {}, plan_.filter_precision, buffers_.filters);
+      taps.axes[2].tail = 0, taps.scale = 1;
+      CausalFilters filters{.rows = taps, .twiddles = {}, .rotations = {}, .log2_segment = plan_.log2_segment};
+      copy_tables(plan_.filter_precision, filters);
+      transform_causal_filters(filters, plan_.filter_precision, plan_.precision, stream_);
+      each_image_chunk(units, [&](Chunk const& chunk, bool, bool) {
+        CausalRows rows{.rows = image_rows(chunk, from, to, shortcut, nullptr),
+                        .k = nearest,
+                        .k_dtype = p_.k_dtype,
+                        .taps = plan_.axes[2].filter,
+                        .filters = buffers_.filters,
+                        .filter_stride = plan_.filter_size,
+                        .sums = nullptr,
+                        .sum_stride = std::int64_t(1) << plan_.log2_rows,
+                        .twiddles = {},
+                        .rotations = {},
+                        .log2_segment = plan_.log2_segment,
+                        .segments = int(((plan_.axes[2].extent - 1) >> plan_.log2_segment) + 1)};
+        copy_tables(plan_.precision, rows);
+        if (plan_.log2_rows > plan_.log2_segment) {
+          add_causal_levels(chunk, taps, from);
+          rows.sums = buffers_.sums;
+        }
+        multiply_causal_rows(rows, plan_.precision, stream_);
+      });
+    });
+  }
+
+  // dk, and dx where asked for.
+  void gradients(BackwardArgs const& a) const {
+    auto const dy = ordered(a.dy), x = ordered(a.x), k = ordered(a.k);
+    auto const dx = ordered(a.dx), dk = ordered(a.dk);
+    int const axis = plan_.active() == 3 ? 0 : 1;
+    bool const split = plan_.arrangement == Arrangement::split;
+    each_unit_chunk([&](Chunk const& units) {
+      if (dx.data) transform_filters(units, k);
+      each_image_chunk(units, [&](Chunk const& chunk, bool first, bool last) {
+        transform_images(chunk, x, buffers_.images);
+        transform_images(chunk, dy, buffers_.gradients);
+        auto const lines = last_lines(plan_.precision);
+        gradient_lines({.lines = lines,
+                        .x = buffers_.images,
+                        .dy = buffers_.gradients,
+                        .filters = buffers_.filters,
+                        .gradients = buffers_.filter_gradients,
+                        .filter_stride = plan_.filter_size,
+                        .head = split ? lines.head : plan_.axes[axis].head,
+                        .tail = split ? 0 : plan_.axes[axis].tail,
+                        .units = chunk.units,
+                        .images_per_unit = chunk.images,
+                        .dx = dx.data != nullptr,
+                        .first = first,
+                        .last = last},
+                       plan_.precision, stream_);
+        if (dx.data) restore_images(chunk, dy, dx, a.shortcut, buffers_.gradients);
+      });
+      restore_filters(units, dk);
+    });
+  }
+
+  void row_gradient(BackwardArgs const& a) const {
+    Chunk const all{p_.channels, 0, 0, int(plan_.units), int(plan_.images)};
+    filter_gradient({image_rows(all, ordered(a.x), {}, {}, nullptr), ordered(a.dy),
+                     filter_rows(all, {}, ordered(a.dk), plan_.precision, nullptr)},
+                    plan_.precision, stream_);
+  }
+
+ private:
+  void const* twiddles(Precision precision, int log2_length) const {
+    return buffers_.twiddles[precision == Precision::twice][log2_length];
+  }
+  void const* rotation(Precision precision) const {
+    return plan_.log2_rows < Buffers::lengths ? buffers_.rotations[precision == Precision::twice][plan_.log2_rows]
+                                              : nullptr;
+  }
+  Transform row_transform(Precision precision) const {
+    return plan_.log2_rows < Buffers::lengths ? contiguous_lines(plan_.log2_rows, twiddles(precision, plan_.log2_rows))
+                                              : Transform{};
+  }
+  // The levels of a causal axis whose blocks are whole segments.
+  void add_causal_levels(Chunk const& chunk, FilterRows taps, ConstView const& from) const {
+    std::size_t const real = plan_.precision == Precision::twice ? sizeof(double) : sizeof(float);
+    faltung::cuda::check(
+        cudaMemsetAsync(buffers_.sums, 0, real * (std::size_t(chunk.units) * chunk.images << plan_.log2_rows), stream_),
+        "cuda.transformed sums");
+    for (int log2 = plan_.log2_segment; log2 < plan_.log2_rows; ++log2) {
+      int const points = 1 << log2;
+      if (points >= plan_.axes[2].extent) break;
+      // Whole pairs, and a last block behind which some of the image is left.
+      int const pieces = (plan_.axes[2].extent + points - 1) / points / 2;
+      taps.axes[2].positions = taps.axes[2].head = 2 * points;
+      taps.spectra = buffers_.level_filters;
+      taps.scale = std::ldexp(1.0, -log2);
+      transform_split(FilterSplit{split(log2, buffers_.level_filters), taps}, plan_.precision, stream_);
+      auto lines = split_lines(log2);
+      lines.major = chunk.units;
+      transform_lines(lines, buffers_.level_filters, buffers_.level_filters, plan_.precision, plan_.precision, stream_);
+      ImageSplit const images{.split = split(log2, buffers_.images),
+                              .rows = image_rows(chunk, from, {}, {}, buffers_.images),
+                              .pieces = pieces,
+                              .piece_points = points,
+                              .sums = buffers_.sums,
+                              .sum_stride = std::int64_t(1) << plan_.log2_rows};
+      transform_split(images, plan_.precision, stream_);
+      multiply_lines({split_lines(log2), buffers_.images, buffers_.level_filters, std::int64_t(1) << log2, chunk.units,
+                      chunk.images * pieces, false},
+                     plan_.precision, stream_);
+      restore_split(images, plan_.precision, stream_);
+    }
+  }
+
+  int log2_outer() const {
+    return plan_.arrangement == Arrangement::grid ? plan_.log2_lengths[0] + plan_.log2_lengths[1] : 0;
+  }
+
+  Problem const& p_;
+  Plan const plan_;
+  Buffers const buffers_;
+  cudaStream_t const stream_;
+};
+
+}  // namespace faltung::long_conv::cuda::transformed
