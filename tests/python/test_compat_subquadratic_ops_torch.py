@@ -150,7 +150,7 @@ def test_compile(function, shapes):
 
 def test_dtype_of_x_under_autocast():
     x, weight = torch.randn(2, 3, 9), torch.randn(3, 4)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(x.device.type, torch.bfloat16):
         assert {f(x, weight).dtype for f in (fft_conv1d, fft_causal_conv1d, causal_conv1d)} == {torch.float32}
 
 
