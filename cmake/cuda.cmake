@@ -25,7 +25,16 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/transformed/transformed.cpp src/long_conv/cuda/transformed/plan.cpp
   src/long_conv/cuda/transformed/tables.cu src/long_conv/cuda/transformed/rows.cu
   src/long_conv/cuda/transformed/causal.cu src/long_conv/cuda/transformed/columns.cu src/long_conv/cuda/transformed/split.cu)
-target_sources(faltung_cuda PRIVATE src/causal_conv1d/cuda/implementations.cpp)
+target_sources(faltung_cuda PRIVATE
+  src/causal_conv1d/cuda/check.cpp src/causal_conv1d/cuda/implementations.cpp src/causal_conv1d/cuda/label_edges.cu
+  src/causal_conv1d/cuda/forward/any.cu src/causal_conv1d/cuda/forward/channels.cu
+  src/causal_conv1d/cuda/forward/final_state.cu
+  src/causal_conv1d/cuda/forward/forward.cpp src/causal_conv1d/cuda/forward/time.cu
+  src/causal_conv1d/cuda/backward/any.cu src/causal_conv1d/cuda/backward/backward.cpp
+  src/causal_conv1d/cuda/backward/channels.cu src/causal_conv1d/cuda/backward/reduce.cu
+  src/causal_conv1d/cuda/backward/state_gradient.cu src/causal_conv1d/cuda/backward/time.cu
+  src/causal_conv1d/cuda/update/any.cu src/causal_conv1d/cuda/update/update.cpp
+  src/causal_conv1d/cuda/update/vectors.cu)
 add_library(faltung::faltung_cuda ALIAS faltung_cuda)
 set_target_properties(faltung_cuda PROPERTIES CUDA_STANDARD 20)
 target_include_directories(faltung_cuda PRIVATE include src)

@@ -2,12 +2,12 @@
 """Everything that needs a GPU, in one script: tools/gpu_check.py [--library FOLDER] [--output FOLDER] STEP...
 
   build     configures and builds libfaltung_cuda under build/gpu (without it a carried build is used: --library)
-  verify    every case of tools/gpu_cases.py against cpu.reference in double, with the spec's bounds; poisoned outputs
+  verify    every case of tools/gpu_cases.py and of tests/cases/causal_conv1d.json against cpu.reference in double, with the spec's bounds; poisoned outputs
   promises  bitwise repetition, batch invariance, NaN containment, capture in a CUDA graph, empty batches
   sanitize  compute-sanitizer (memcheck, racecheck, initcheck, synccheck) over a small grid
   bench     device time in CUDA graphs over rotating buffers, the torch.fft chain in the same run; JSON records
 
-Exit code 1 when anything failed."""
+--operators chooses among long_conv and causal_conv1d. Exit code 1 when anything failed."""
 import argparse
 import os
 import subprocess
@@ -32,7 +32,7 @@ def sanitize(arguments):
     failures = 0
     for tool in TOOLS:
         command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, os.path.abspath(__file__),
-                   "--library", arguments.library, "--every", str(arguments.sanitize_every), "--small", "verify"]
+                   "--library", arguments.library, "--operators", *arguments.operators, "--every", str(arguments.sanitize_every), "--small", "verify"]
         done = subprocess.run(command, capture_output=True, text=True)
         print(f"sanitize {tool}: {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
         if done.returncode:
@@ -44,6 +44,7 @@ def sanitize(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("steps", nargs="+", choices=("build", "verify", "promises", "sanitize", "bench"))
+    parser.add_argument("--operators", nargs="+", choices=("long_conv", "causal_conv1d"), default=["long_conv", "causal_conv1d"])
     parser.add_argument("--library", default=os.path.join(ROOT, "build", "gpu"), help="folder of libfaltung.so and libfaltung_cuda.so")
     parser.add_argument("--output", default=os.path.join(ROOT, "bench", "results", "h200"), help="folder of the JSON records")
     parser.add_argument("--every", type=int, default=1, help="verify every n-th case only")
@@ -60,10 +61,14 @@ def main():
     if {"verify", "promises", "bench"} & set(arguments.steps):
         from gpu_library import Library
         library = Library(arguments.library)
-    if "verify" in arguments.steps:
+    long_conv, causal_conv1d = (name in arguments.operators for name in ("long_conv", "causal_conv1d"))
+    if "verify" in arguments.steps and long_conv:
         from gpu_verify import verify
         failures += verify(library, arguments)
-    if "promises" in arguments.steps:
+    if "verify" in arguments.steps and causal_conv1d:
+        from gpu_causal_verify import verify
+        failures += verify(library, arguments)
+    if "promises" in arguments.steps and long_conv:
         from gpu_verify import promises
         failures += promises(library)
     if "sanitize" in arguments.steps:
@@ -72,8 +77,12 @@ def main():
         if failures:
             print("bench: not run, since the checks before it failed")
         else:
-            from gpu_bench import bench
-            bench(library, arguments)
+            if long_conv:
+                from gpu_bench import bench
+                bench(library, arguments)
+            if causal_conv1d:
+                from gpu_causal_bench import bench
+                bench(library, arguments)
     sys.exit(1 if failures else 0)
 
 

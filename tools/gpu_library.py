@@ -6,7 +6,8 @@ import os
 
 import torch
 
-DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
+DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3, torch.int32: 4, torch.int64: 5}
+WINDOWS = {"trailing": 0, "leading": 1, "ring": 2}
 BOUNDARIES = {"zero": 0, "circular": 1, "causal": 2}
 DEFAULT_CENTRE = -(2**63)
 
@@ -19,6 +20,23 @@ class Tensor(ctypes.Structure):
 class LongConvOptions(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("layout", ctypes.c_int), ("boundary", ctypes.c_int * 3), ("centre", ctypes.c_int64 * 3),
                 ("stream", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("workspace_size", ctypes.c_size_t),
+                ("parallel_for", ctypes.c_void_p), ("parallel_context", ctypes.c_void_p), ("implementation", ctypes.c_char_p)]
+
+
+_TENSOR = ctypes.POINTER(Tensor)
+
+
+class CausalConv1dOptions(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("layout", ctypes.c_int), ("activation", ctypes.c_int), ("bias", _TENSOR), ("residual", _TENSOR),
+                ("initial_state", _TENSOR), ("cu_seqlens", _TENSOR), ("seq_idx", _TENSOR), ("lengths", _TENSOR), ("check", ctypes.c_int32),
+                ("stream", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("workspace_size", ctypes.c_size_t),
+                ("parallel_for", ctypes.c_void_p), ("parallel_context", ctypes.c_void_p), ("implementation", ctypes.c_char_p)]
+
+
+class CausalConv1dUpdateOptions(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("layout", ctypes.c_int), ("activation", ctypes.c_int), ("window", ctypes.c_int),
+                ("bias", _TENSOR), ("state_indices", _TENSOR), ("output_state_indices", _TENSOR), ("cache_seqlens", _TENSOR),
+                ("num_accepted", _TENSOR), ("query_start_loc", _TENSOR), ("check", ctypes.c_int32), ("stream", ctypes.c_void_p),
                 ("parallel_for", ctypes.c_void_p), ("parallel_context", ctypes.c_void_p), ("implementation", ctypes.c_char_p)]
 
 
@@ -99,3 +117,41 @@ class Library:
 
     def chosen(self, direction, x, k, **options):
         return self.long_conv_explain(direction, x, k, **options).strip().rsplit("chosen: ", 1)[1]
+
+    def _fill(self, options, default, x, channels_last, silu, implementation, tensors):
+        default(ctypes.byref(options))
+        options.layout, options.activation = int(channels_last), int(silu)
+        options.implementation = implementation.encode() if implementation else None
+        for name, tensor in tensors.items():
+            if tensor is not None:
+                setattr(options, name, view(tensor))
+        if x.is_cuda:
+            options.stream = torch.cuda.current_stream(x.device).cuda_stream
+        return options
+
+    def causal_conv1d_options(self, direction, x, weight, channels_last, silu, implementation, tensors):
+        """The options of a forward or backward and the workspace that they point to, which must live as long as the call."""
+        options = self._fill(CausalConv1dOptions(), self.core.faltung_causal_conv1d_options_default, x, channels_last, silu, implementation, tensors)
+        size = ctypes.c_size_t()
+        self.check(self.core.faltung_causal_conv1d_workspace(direction, view(x), view(weight), ctypes.byref(options), ctypes.byref(size)))
+        workspace = torch.empty(size.value, dtype=torch.uint8, device=x.device) if size.value else None
+        if workspace is not None:
+            options.workspace, options.workspace_size = workspace.data_ptr(), size.value
+        return options, workspace
+
+    def causal_conv1d_forward(self, x, weight, y, final_state=None, *, channels_last=False, silu=False, implementation=None, **tensors):
+        options, workspace = self.causal_conv1d_options(0, x, weight, channels_last, silu, implementation, tensors)
+        self.check(self.core.faltung_causal_conv1d_forward(view(x), view(weight), view(y), view(final_state), ctypes.byref(options)))
+
+    def causal_conv1d_backward(self, dy, x, weight, gradients, dfinal_state=None, *, channels_last=False, silu=False, implementation=None,
+                               **tensors):
+        """`gradients`: the tensors (dx, dweight, dbias, dinitial_state, dresidual), None where not asked for."""
+        options, workspace = self.causal_conv1d_options(1, x, weight, channels_last, silu, implementation, tensors)
+        self.check(self.core.faltung_causal_conv1d_backward(view(dy), view(x), view(weight), view(dfinal_state), *map(view, gradients),
+                                                            ctypes.byref(options)))
+
+    def causal_conv1d_update(self, x, state, weight, y, *, window="trailing", channels_last=False, silu=False, implementation=None, **tensors):
+        options = self._fill(CausalConv1dUpdateOptions(), self.core.faltung_causal_conv1d_update_options_default, x, channels_last, silu,
+                             implementation, tensors)
+        options.window = WINDOWS[window]
+        self.check(self.core.faltung_causal_conv1d_update(view(x), view(state), view(weight), view(y), ctypes.byref(options)))

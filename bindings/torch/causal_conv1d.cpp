@@ -3,67 +3,18 @@
 // What is not wanted comes back with shape [0]. Forward and backward exist twice, for the reason told in long_conv.cpp,
 // and once more with outputs that the caller brings (..._out), for drop-in modules; these and the update have no
 // gradients.
-#include "causal_conv1d.hpp"
-
+#include "causal_conv1d_operators.hpp"
 #include "parallel.hpp"
 
 namespace {
 
 using namespace faltung::torch_binding;
 
-Launch const cpu{.parallel_for = torch_threads};
-
-std::tuple<Tensor, Tensor> forward(Tensor const& x, Tensor const& weight, OptionalTensor const& bias,
-                                   OptionalTensor const& residual, OptionalTensor const& initial_state,
-                                   OptionalTensor const& cu_seqlens, OptionalTensor const& seq_idx,
-                                   OptionalTensor const& lengths, int64_t activation, int64_t state_columns,
-                                   bool channels_last, bool check) {
-  return causal_conv1d_forward(cpu, x, weight,
-                               {bias, residual, initial_state, cu_seqlens, seq_idx, lengths, activation, channels_last},
-                               state_columns, check);
-}
-
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> backward(
-    Tensor const& dy, Tensor const& x, Tensor const& weight, OptionalTensor const& bias,
-    OptionalTensor const& initial_state, OptionalTensor const& dfinal_state, OptionalTensor const& cu_seqlens,
-    OptionalTensor const& seq_idx, OptionalTensor const& lengths, int64_t activation, bool channels_last, bool need_dx,
-    bool need_dweight, bool need_dbias, bool need_dinitial_state, bool need_dresidual) {
-  OptionalTensor const none;
-  return causal_conv1d_backward(cpu, dy, x, weight, dfinal_state,
-                                {bias, none, initial_state, cu_seqlens, seq_idx, lengths, activation, channels_last},
-                                {need_dx, need_dweight, need_dbias, need_dinitial_state, need_dresidual});
-}
-
-void forward_out(Tensor const& x, Tensor const& weight, Tensor const& y, OptionalTensor const& final_state,
-                 OptionalTensor const& bias, OptionalTensor const& residual, OptionalTensor const& initial_state,
-                 OptionalTensor const& cu_seqlens, OptionalTensor const& seq_idx, OptionalTensor const& lengths,
-                 int64_t activation, bool channels_last, bool check) {
-  causal_conv1d_out(cpu, x, weight, y, final_state,
-                    {bias, residual, initial_state, cu_seqlens, seq_idx, lengths, activation, channels_last}, check);
-}
-
-std::tuple<Tensor, Tensor, Tensor> backward_out(Tensor const& dy, Tensor const& x, Tensor const& weight,
-                                                Tensor const& dx, OptionalTensor const& bias,
-                                                OptionalTensor const& initial_state, OptionalTensor const& dfinal_state,
-                                                OptionalTensor const& cu_seqlens, OptionalTensor const& seq_idx,
-                                                OptionalTensor const& lengths, int64_t activation, bool channels_last,
-                                                bool need_dweight, bool need_dbias, bool need_dinitial_state) {
-  OptionalTensor const none;
-  auto gradients =
-      causal_conv1d_backward(cpu, dy, x, weight, dfinal_state,
-                             {bias, none, initial_state, cu_seqlens, seq_idx, lengths, activation, channels_last},
-                             {true, need_dweight, need_dbias, need_dinitial_state, false}, &dx);
-  return {std::get<1>(gradients), std::get<2>(gradients), std::get<3>(gradients)};
-}
-
-Tensor update(Tensor const& x, Tensor const& state, Tensor const& weight, OptionalTensor const& bias,
-              OptionalTensor const& state_indices, OptionalTensor const& output_state_indices,
-              OptionalTensor const& cache_seqlens, OptionalTensor const& num_accepted,
-              OptionalTensor const& query_start_loc, int64_t activation, int64_t window, bool channels_last) {
-  return causal_conv1d_update(cpu, x, state, weight,
-                              {bias, state_indices, output_state_indices, cache_seqlens, num_accepted, query_start_loc,
-                               activation, window, channels_last});
-}
+struct CpuLaunch {
+  explicit CpuLaunch(Tensor const&) {}
+  operator Launch const&() const { return launch; }
+  Launch launch{.parallel_for = torch_threads};
+};
 
 }  // namespace
 
@@ -102,12 +53,4 @@ STABLE_TORCH_LIBRARY_FRAGMENT(faltung, m) {
       "int activation=0, int window=0, bool channels_last=False) -> Tensor");
 }
 
-STABLE_TORCH_LIBRARY_IMPL(faltung, CPU, m) {
-  m.impl("causal_conv1d", TORCH_BOX(&forward));
-  m.impl("causal_conv1d_detached", TORCH_BOX(&forward));
-  m.impl("causal_conv1d_backward", TORCH_BOX(&backward));
-  m.impl("causal_conv1d_backward_detached", TORCH_BOX(&backward));
-  m.impl("causal_conv1d_out", TORCH_BOX(&forward_out));
-  m.impl("causal_conv1d_backward_out", TORCH_BOX(&backward_out));
-  m.impl("causal_conv1d_update", TORCH_BOX(&update));
-}
+STABLE_TORCH_LIBRARY_IMPL(faltung, CPU, m) { CausalConv1dOperators<CpuLaunch>::implement(m); }

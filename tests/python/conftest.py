@@ -1,10 +1,16 @@
 """One thread a test process, so that pytest -n 2 does not oversubscribe two cores (test_threads.py sets its own), and NaN in all memory
-that torch hands out uninitialised: an output element that nobody writes fails its test."""
+that torch hands out uninitialised: an output element that nobody writes fails its test.
+
+FALTUNG_TEST_DEVICE=cuda puts the tensors of all tests on a GPU (a matter of the tests of causal_conv1d so far: tools/gpu_check.py)."""
 
 import math
+import os
 
 import pytest
 import torch
+
+if device := os.environ.get("FALTUNG_TEST_DEVICE"):
+    torch.set_default_device(device)  # before the test modules make their tensors
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ def layouts(tensor):
 
 def gradients(tensors, **options):
     y, final = call(tensors, return_final_state=True, **options)
-    generator = torch.Generator().manual_seed(3)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(3)
     cotangents = [torch.randn(t.shape, generator=generator).to(t.dtype) for t in (y, final)]
     return [y, final, *torch.autograd.grad((y, final), list(tensors.values()), cotangents)]
 

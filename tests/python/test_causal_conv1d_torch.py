@@ -155,7 +155,7 @@ def test_compiled_update_changes_the_state_in_place():
 
 def test_autocast():
     x, weight, residual = torch.randn(2, 4, 9), torch.randn(4, 3), torch.randn(2, 4, 9)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(x.device.type, torch.bfloat16):
         y = faltung.causal_conv1d(x, weight, residual=residual)
         assert faltung.causal_conv1d(x.double(), weight).dtype == torch.float64
     assert y.dtype == torch.bfloat16
@@ -169,7 +169,7 @@ def test_explain():
     found = faltung.explain("causal_conv1d", (1, 64, 2048), (64, 4), activation="silu", dtype=torch.bfloat16)
     assert found.chosen == "cpu.simd" and "unit stride along time" in found.problem and "silu" in found.problem
     assert found.implementations["cpu.reference"].startswith("declines: serves only when asked for by name")
-    found = faltung.explain(faltung.causal_conv1d, torch.randn(1, 9, 64), (64, 4), channels_last=True, cu_seqlens=(3,), direction="backward")
+    found = faltung.explain(faltung.causal_conv1d, torch.randn(1, 9, 64, device="cpu"), (64, 4), channels_last=True, cu_seqlens=(3,), direction="backward")
     assert "2 sequences packed" in found.problem and "backward" in found.problem
     assert "update" in faltung.explain("causal_conv1d_update", (5, 8), (9, 8, 3), (8, 4), state_indices=(5,)).problem
     with pytest.raises(ValueError, match="weight has 5 channels, x has 3"):

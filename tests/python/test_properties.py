@@ -21,7 +21,7 @@ def strided(draw, shape):
     for axis in reversed(order):
         strides[axis] = span * steps[axis]
         span *= max(stored[axis], 1) * steps[axis]
-    memory = torch.randn(offset + span + 1, dtype=torch.float64, generator=torch.Generator().manual_seed(draw(st.integers(0, 99))))
+    memory = torch.randn(offset + span + 1, dtype=torch.float64, generator=torch.Generator(torch.get_default_device()).manual_seed(draw(st.integers(0, 99))))
     return memory.as_strided(stored, strides, offset).expand(shape)
 
 

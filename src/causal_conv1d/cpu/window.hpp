@@ -17,7 +17,7 @@ struct RowUpdate {
 // Fills `row` (kept between rows: no allocation in a steady state) for row n with `tokens` tokens.
 void plan_row(Problem const&, UpdateArgs const&, std::int64_t n, std::int64_t tokens, RowUpdate& row);
 
-// Fails where an index of the update is out of range.
-void check_content(Problem const&, UpdateArgs const&, Runs const&);
+// Fails where an index of the update is out of range. Exported as cut() is.
+FALTUNG_API void check_content(Problem const&, UpdateArgs const&, Runs const&);
 
 }  // namespace faltung::causal_conv1d::cpu

@@ -1,0 +1,66 @@
+// Backward on CUDA: dx, dresidual and partial sums by the kernel that the strides, the dtype and the width allow; then
+// the sums of dweight and dbias, then the gradient of the initial state. Only what is asked for is computed.
+#include "causal_conv1d/cuda/backward/backward.hpp"
+
+#include <algorithm>
+
+#include "causal_conv1d/cuda/fits.hpp"
+#include "cuda/device.hpp"
+
+namespace faltung::causal_conv1d::cuda {
+namespace {
+
+bool wants_parameters(BackwardArgs const& a) { return a.dweight.data || a.dbias.data; }
+
+std::size_t partial_bytes(Problem const& p, std::int64_t parts) {
+  return parts * (p.width + 1) * p.channels * (p.x_dtype == FALTUNG_F64 ? sizeof(double) : sizeof(float));
+}
+
+// convolve(cut, partial) returns the number of partial sums.
+template <typename Convolve>
+void run(Problem const& p, BackwardArgs const& a, Convolve&& convolve) {
+  faltung::cuda::CurrentDevice const device(a.runtime.device_index);
+  check_cut(p, a.cut, a.runtime);
+  auto const cut = make_cut(p, a.cut, a.runtime, a.initial_state.data || a.dfinal_state.data || a.dinitial_state.data);
+  // Without tokens there is no workspace, and dweight is zero.
+  bool const tokens = p.batch > 0 && p.time > 0, parameters = wants_parameters(a);
+  void* const partial = tokens && parameters ? static_cast<std::byte*>(a.runtime.workspace) + edges_bytes(p) : nullptr;
+  std::int64_t parts = 0;
+  if (tokens && (a.dx.data || a.dresidual.data || parameters)) parts = convolve(cut, partial);
+  if (parameters) reduce_parameters(p, a, partial, parts);
+  if (a.dinitial_state.data) write_state_gradient(p, a, cut);
+}
+
+}  // namespace
+
+std::size_t backward_workspace(Problem const& p) {
+  auto parts = any_backward_policy(p).parts;
+  if (tuned(p) && p.unit_stride == UnitStride::channel && p.time > 0 && p.batch > 0 && p.channels > 0)
+    parts = std::max(parts, channels_backward_policy(p).parts);
+  if (tuned(p) && p.unit_stride == UnitStride::time && p.time > 0 && p.batch > 0 && p.channels > 0)
+    parts = std::max(parts, time_backward_policy(p).parts);
+  return edges_bytes(p) + partial_bytes(p, parts);
+}
+
+void backward(Problem const& p, BackwardArgs const& a) {
+  if (p.unit_stride == UnitStride::channel && fits_backward_channels(p, a))
+    return run(p, a, [&](Cut const& cut, void* partial) {
+      launch_backward_channels(p, a, cut, partial);
+      return channels_backward_policy(p).parts;
+    });
+  if (p.unit_stride == UnitStride::time && fits_backward_time(p, a))
+    return run(p, a, [&](Cut const& cut, void* partial) {
+      launch_backward_time(p, a, cut, partial);
+      return time_backward_policy(p).parts;
+    });
+  backward_any(p, a);
+}
+
+void backward_any(Problem const& p, BackwardArgs const& a) {
+  run(p, a, [&](Cut const& cut, void* partial) {
+    launch_backward_any(p, a, cut, partial);
+    return any_backward_policy(p).parts;
+  });
+}
+
+}  // namespace faltung::causal_conv1d::cuda

@@ -1,0 +1,51 @@
+// The backward's kernels, from the host.
+#pragma once
+#include "causal_conv1d/cuda/launch.hpp"
+
+namespace faltung::causal_conv1d::cuda {
+
+std::size_t backward_workspace(Problem const&);
+// Chooses among the kernels below.
+void backward(Problem const&, BackwardArgs const&);
+// The kernels for anything alone.
+void backward_any(Problem const&, BackwardArgs const&);
+
+inline constexpr int any_backward_threads = 256, any_backward_tokens = 64;
+
+// A matter of the problem alone, so that sums have the same order on every device.
+struct AnyBackwardPolicy {
+  int tokens, channels;  // of a tile
+  bool along_time;       // neighbouring threads
+  std::int64_t time_tiles, tiles, channel_tiles, parts;
+};
+AnyBackwardPolicy any_backward_policy(Problem const&);
+
+// Channels side by side, 8 or 16 bytes a thread; neither dresidual nor d(final_state).
+inline constexpr int channels_backward_threads = 128, channels_backward_blocks = 3, channels_backward_elements = 4;
+struct ChannelsBackwardPolicy {
+  int lanes;  // threads side by side along channels, a whole number of warps; the others take other shares
+  std::int64_t side_by_side;               // blocks along channels
+  std::int64_t share, row_shares, shares;  // tokens of a share, shares of a row, of all rows
+  std::int64_t parts;                      // threads that work on the same channels
+};
+ChannelsBackwardPolicy channels_backward_policy(Problem const&);
+bool fits_backward_channels(Problem const&, BackwardArgs const&);
+void launch_backward_channels(Problem const&, BackwardArgs const&, Cut const&, void* partial);
+
+// Tokens side by side, 16 bytes a lane; likewise.
+inline constexpr int time_backward_threads = 128, time_backward_blocks = 5;
+struct TimeBackwardPolicy {
+  std::int64_t share, row_shares, shares;  // tokens of a share, shares of a channel's row, of all its rows
+  std::int64_t parts;                      // warps that work on the same channel
+};
+TimeBackwardPolicy time_backward_policy(Problem const&);
+bool fits_backward_time(Problem const&, BackwardArgs const&);
+void launch_backward_time(Problem const&, BackwardArgs const&, Cut const&, void* partial);
+
+void launch_backward_any(Problem const&, BackwardArgs const&, Cut const&, void* partial);
+// d(initial_state): dxs of the W-1 places before each sequence's first run.
+void write_state_gradient(Problem const&, BackwardArgs const&, Cut const&);
+// partial [parts, width + 1, channels], double for fp64 and float else, added in a fixed order: dweight, dbias.
+void reduce_parameters(Problem const&, BackwardArgs const&, void const* partial, std::int64_t parts);
+
+}  // namespace faltung::causal_conv1d::cuda

@@ -1,0 +1,59 @@
+// Launches backward_channels_kernel.
+#include <bit>
+
+#include "causal_conv1d/cuda/backward/channels.cuh"
+#include "causal_conv1d/cuda/fits.hpp"
+#include "causal_conv1d/cuda/shares.hpp"
+#include "cuda/launch.cuh"
+
+namespace faltung::causal_conv1d::cuda {
+
+ChannelsBackwardPolicy channels_backward_policy(Problem const& p) {
+  constexpr int threads = channels_backward_threads, group = 8,
+                multiprocessors = 132;  // those of an H200, for the same sums everywhere
+  ChannelsBackwardPolicy policy{};
+  std::int64_t const vectors = (p.channels + channels_backward_elements - 1) / channels_backward_elements,
+                     before = p.width - 1;
+  policy.lanes = int(std::clamp<std::int64_t>(std::bit_ceil(std::uint64_t(vectors)), 32, threads));
+  policy.side_by_side = (vectors + policy.lanes - 1) / policy.lanes;
+  std::int64_t const shares_per_block = threads / policy.lanes, resident = channels_backward_blocks * multiprocessors;
+  auto const share = share_of(p.time, p.batch, policy.side_by_side, shares_per_block, resident, 16, 1);
+  policy.share = (share + before + group - 1) / group * group - before;  // whole groups
+  policy.row_shares = (p.time + policy.share - 1) / policy.share;
+  policy.shares = p.batch * policy.row_shares;
+  policy.parts =
+      std::min(policy.shares, std::max<std::int64_t>(1, 2 * resident / policy.side_by_side) * shares_per_block);
+  return policy;
+}
+
+bool fits_backward_channels(Problem const& p, BackwardArgs const& a) {
+  if (!tuned(p) || p.batch == 0 || p.time == 0 || !a.x.data || !a.weight.data || a.dresidual.data ||
+      a.dfinal_state.data)
+    return false;
+  return vectors_along_channels(p, a.x) && vectors_along_channels(p, a.dy) &&
+         (!a.dx.data || vectors_along_channels(p, a.dx));
+}
+
+void launch_backward_channels(Problem const& p, BackwardArgs const& a, Cut const& cut, void* partial) {
+  ChannelsBackward const call{.problem = p,
+                              .args = a,
+                              .cut = cut,
+                              .policy = channels_backward_policy(p),
+                              .partial = static_cast<float*>(partial)};
+  std::int64_t const shares_per_block = channels_backward_threads / call.policy.lanes;
+  auto const blocks = (call.policy.parts + shares_per_block - 1) / shares_per_block * call.policy.side_by_side;
+  faltung::cuda::LaunchShape const shape{.grid = dim3(unsigned(blocks)),
+                                         .threads = channels_backward_threads,
+                                         .stream = stream_of(a.runtime),
+                                         .starts_early = true};
+  visit_tuned(p, [&]<typename Storage, int Width> {
+    if (p.cut == Sequences::whole)
+      faltung::cuda::launch<backward_channels_kernel<Storage, Width, false>>("causal_conv1d backward, channels", shape,
+                                                                             call);
+    else
+      faltung::cuda::launch<backward_channels_kernel<Storage, Width, true>>("causal_conv1d backward, channels", shape,
+                                                                            call);
+  });
+}
+
+}  // namespace faltung::causal_conv1d::cuda

@@ -1,0 +1,125 @@
+// Forward where tokens lie side by side ([B, D, T]): a warp walks along a share of one channel, a lane computes the
+// vector of 16 bytes that it loads. The W-1 tokens before it come from the lane below, those of lane 0 from the warp's
+// vectors before.
+#pragma once
+#include "causal_conv1d/cuda/vector.cuh"
+#include "cuda/grid.cuh"
+
+namespace faltung::causal_conv1d::cuda {
+
+inline constexpr int time_forward_threads = 128, time_forward_blocks = 6;  // blocks of a multiprocessor
+
+struct TimeForward {
+  Problem problem;
+  ForwardArgs args;
+  Cut cut;
+  std::int64_t share;       // tokens
+  std::int64_t row_shares;  // shares of a channel
+};
+
+template <typename Storage, int Width, bool cuts>
+__global__ __launch_bounds__(time_forward_threads,
+                             time_forward_blocks) void forward_time_kernel(__grid_constant__ TimeForward const call) {
+  constexpr int n = vector_elements<Storage>, before = Width - 1, group = 4, all = 32 * n;
+  auto const& p = call.problem;
+  auto const& a = call.args;
+  int const lane = threadIdx.x % 32;
+  std::int64_t const item = std::int64_t(blockIdx.x) * (time_forward_threads / 32) + threadIdx.x / 32;
+  std::int64_t const row = item / call.row_shares, b = row / p.channels, c = row - b * p.channels;
+  std::int64_t const begin = (item - row * call.row_shares) * call.share;
+  std::int64_t const end = begin + call.share < p.time ? begin + call.share : p.time;
+  if (b >= p.batch || begin >= end) return;  // whole warps
+  faltung::cuda::grid_wait_for_predecessor();
+  faltung::cuda::grid_release_successor();
+
+  std::int64_t const x = offset(a.x.strides, b, c, 0), y = offset(a.y.strides, b, c, 0),
+                     residual = offset(a.residual.strides, b, c, 0);
+  auto const load = [&](std::int64_t t) { return t < end ? thread_load_vector<Storage>(a.x.data, x + t) : uint4{}; };
+  uint4 next[group];
+#pragma unroll
+  for (int i = 0; i < group; ++i) next[i] = load(begin + i * all + lane * n);
+  float weights[Width], bias = thread_bias<float>(a.bias, p.bias_dtype, c);
+#pragma unroll
+  for (int j = 0; j < Width; ++j) weights[j] = thread_weight<float>(a.weight, p.weight_dtype, c, j);
+  // Of lane 31 as if it had computed the vector before: what lane 0 takes over.
+  float carried[before];
+  {
+    auto const place = thread_place(call.cut, b, begin, before);
+#pragma unroll
+    for (int k = 0; k < before; ++k)
+      carried[k] = thread_token<Storage>(a.x, a.initial_state, p.state_dtype, place, b, c, begin, before - k);
+  }
+
+  std::int64_t known_begin = end, known_end = 0;  // of the run that the lane looked up last
+  for (std::int64_t t = begin + lane * n; t - lane * n < end; t += group * all) {
+    uint4 present[group];
+#pragma unroll
+    for (int i = 0; i < group; ++i) present[i] = next[i];
+#pragma unroll
+    for (int i = 0; i < group; ++i) next[i] = load(t + (group + i) * all);
+#pragma unroll
+    for (int i = 0; i < group; ++i) {
+      std::int64_t const at = t + i * all;
+      float tokens[before + n], z[n], last[before];
+      widen_words<Storage>(present[i], tokens + before);
+#pragma unroll
+      for (int k = 0; k < before; ++k) {
+        last[k] = tokens[n + k];
+        float const below = __shfl_up_sync(~0u, last[k], 1);
+        tokens[k] = lane ? below : carried[k];
+      }
+#pragma unroll
+      for (int k = 0; k < before; ++k) carried[k] = __shfl_sync(~0u, last[k], 31);
+      if (at >= end) continue;
+#pragma unroll
+      for (int k = 0; k < n; ++k) z[k] = bias;
+      unsigned live = ~0u;  // bit k: token at + k is in a run
+      if (cuts && !(at >= known_begin + before && at + n <= known_end)) {
+        // Token by token: what a tap would meet before the run comes from the state.
+        Place place{-1, -1};
+        std::int64_t placed = 0, until = at;  // tokens below `until` are in the run of token `placed`
+        live = 0;
+#pragma unroll
+        for (int k = 0; k < n; ++k) {
+          if (at + k >= until) {
+            placed = at + k;
+            place = thread_place(call.cut, b, placed, before);
+            until = thread_run_end(call.cut, b, placed, place);
+          }
+          if (place.age < 0) continue;
+          live |= 1u << k;
+          std::int64_t const age = place.age + (at + k - placed);
+#pragma unroll
+          for (int j = 0; j < Width; ++j) {
+            float value = tokens[j + k];
+            if (before - j > age)
+              value = thread_state(a.initial_state, p.state_dtype, {age, place.state}, c, before - j);
+            z[k] = fma(weights[j], value, z[k]);
+          }
+        }
+        known_begin = place.age < 0 ? end : placed - place.age;
+        known_end = until;
+      } else {
+#pragma unroll
+        for (int j = 0; j < Width; ++j)
+#pragma unroll
+          for (int k = 0; k < n; ++k) z[k] = fma(weights[j], tokens[j + k], z[k]);
+      }
+      if (p.activation == Activation::silu)
+#pragma unroll
+        for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
+      if (a.residual.data) {
+        float more[n];
+        widen_words<Storage>(thread_load_vector<Storage>(a.residual.data, residual + at), more);
+#pragma unroll
+        for (int k = 0; k < n; ++k) z[k] = add(z[k], more[k]);
+      }
+      if (cuts)
+#pragma unroll
+        for (int k = 0; k < n; ++k) z[k] = live >> k & 1 ? z[k] : 0.0f;
+      thread_store_vector<Storage>(a.y.data, y + at, narrow_words<Storage, uint4>(z));
+    }
+  }
+}
+
+}  // namespace faltung::causal_conv1d::cuda

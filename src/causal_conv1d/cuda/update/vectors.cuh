@@ -1,0 +1,95 @@
+// Update by one token where 16 bytes of channels of x, y and the state can be moved at a time: a thread owns them for
+// several rows, one after the other. The state holds W-1 or W columns, which move by one: channel by channel ([N, D,
+// S]), or side by side along channels.
+#pragma once
+#include "causal_conv1d/cuda/update/row.cuh"
+#include "causal_conv1d/cuda/vector.cuh"
+#include "cuda/grid.cuh"
+#include "cuda/mma.cuh"
+
+namespace faltung::causal_conv1d::cuda {
+
+inline constexpr int vectors_update_threads = 128;  // at most
+
+enum class StateLayout { columns_inside, channels_inside };
+
+struct VectorsUpdate {
+  Problem problem;
+  UpdateArgs args;
+  std::int64_t side_by_side;  // blocks along channels
+  std::int64_t row_step;      // rows between those of one thread
+};
+
+template <typename Storage, int Width, int Columns, StateLayout layout>
+__global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
+    __grid_constant__ VectorsUpdate const call) {
+  constexpr int n = vector_elements<Storage>, before = Width - 1;
+  using Bits = std::conditional_t<sizeof(Storage) == 2, std::uint16_t, std::uint32_t>;
+  auto const& p = call.problem;
+  auto const& a = call.args;
+  std::int64_t const first = blockIdx.x / call.side_by_side, column = blockIdx.x - first * call.side_by_side;
+  std::int64_t const c = (column * blockDim.x + threadIdx.x) * n;
+  if (c >= p.channels) return;
+  // The weights may have been written by the kernel before: they can be fetched as far as L2, but not read, while it
+  // ends.
+  faltung::cuda::thread_prefetch(static_cast<std::byte const*>(a.weight.data) +
+                                 c * a.weight.channel * size_of(p.weight_dtype));
+  faltung::cuda::grid_wait_for_predecessor();
+  faltung::cuda::grid_release_successor();
+  float weights[Width][n], bias[n];
+  thread_load_parameters<Storage, Width, n>(p, a.weight, a.bias, c, weights, bias);
+  for (std::int64_t row = first; row < p.sequences; row += call.row_step) {
+    auto const slots = thread_slots(a, row);
+    std::int64_t const to = row * a.y.strides.batch + c;
+    if (slots.source < 0) {
+      thread_store_vector<Storage>(a.y.data, to, uint4{});
+      continue;
+    }
+    uint4 const token = thread_load_vector<Storage>(a.x.data, row * a.x.strides.batch + c);
+    // Vector `column` of channels, or the channels' columns one behind the other.
+    auto const at = [&](std::int64_t slot, int vector) {
+      return slot * a.state.sequence +
+             (layout == StateLayout::channels_inside ? c + vector * a.state.column : c * Columns + vector * n);
+    };
+    uint4 state[Columns], next[Columns];
+#pragma unroll
+    for (int i = 0; i < Columns; ++i) state[i] = thread_load_vector<Storage>(a.state.data, at(slots.source, i));
+    float z[n], window[Columns + 1][n];
+    widen_words<Storage>(token, window[Columns]);
+    if constexpr (layout == StateLayout::channels_inside) {
+#pragma unroll
+      for (int i = 0; i < Columns; ++i) {
+        widen_words<Storage>(state[i], window[i]);
+        next[i] = i + 1 < Columns ? state[(i + 1) % Columns] : token;
+      }
+    } else {
+      auto const old_bits = reinterpret_cast<Bits const*>(state), token_bits = reinterpret_cast<Bits const*>(&token);
+      auto const new_bits = reinterpret_cast<Bits*>(next);
+      float values[Columns * n];
+#pragma unroll
+      for (int i = 0; i < Columns; ++i) widen_words<Storage>(state[i], values + i * n);
+#pragma unroll
+      for (int k = 0; k < n; ++k)
+#pragma unroll
+        for (int i = 0; i < Columns; ++i) {
+          window[i][k] = values[k * Columns + i];
+          new_bits[k * Columns + i] = i + 1 < Columns ? old_bits[k * Columns + i + 1] : token_bits[k];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < n; ++k) z[k] = bias[k];
+#pragma unroll
+    for (int j = 0; j < Width; ++j)
+#pragma unroll
+      for (int k = 0; k < n; ++k) z[k] = fma(weights[j][k], window[Columns - before + j][k], z[k]);
+    if (p.activation == Activation::silu)
+#pragma unroll
+      for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
+    thread_store_vector<Storage>(a.y.data, to, narrow_words<Storage, uint4>(z));
+    if (slots.destination < 0) continue;
+#pragma unroll
+    for (int i = 0; i < Columns; ++i) thread_store_vector<Storage>(a.state.data, at(slots.destination, i), next[i]);
+  }
+}
+
+}  // namespace faltung::causal_conv1d::cuda

@@ -1,0 +1,180 @@
+"""The bench step of tools/gpu_check.py for causal_conv1d: device time in CUDA graphs over rotating buffers, beside a copy of the same
+bytes and torch's F.conv1d + silu in the same run."""
+import json
+import math
+import os
+import datetime
+
+import torch
+from torch.nn import functional
+
+from gpu_bench import ROTATE_BYTES, graph_time, sources_hash
+
+BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
+NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32"}
+# B, T, D, W, dtype, channels last
+SHAPES = [(1, 2048, 4096, 4, BF16, True), (1, 8192, 4096, 4, BF16, True), (1, 8192, 8192, 4, BF16, True), (1, 32768, 8192, 4, BF16, True),
+          (8, 2048, 4096, 4, BF16, True), (1, 8192, 4096, 4, BF16, False), (1, 8192, 8192, 4, BF16, False), (1, 8192, 8192, 4, FP32, True), (1, 8192, 8192, 4, FP32, False),
+          (1, 8192, 8192, 3, BF16, True), (1, 8192, 8192, 2, FP16, True), (1, 8192, 8192, 8, BF16, True)]
+UPDATES = [(n, 8192, 4, BF16, layout) for layout in ("columns inside", "channels inside") for n in (1, 4, 16, 64, 256, 512, 2048)]
+
+
+def relative(value, reference):
+    return ((value.double() - reference).norm() / reference.norm()).item()
+
+
+def copy_time(count, dtype):
+    """Of torch's copy of `count` elements, over rotating buffers."""
+    number = max(2, ROTATE_BYTES // (2 * count * dtype.itemsize) + 1)
+    pairs = [(torch.randn(count, device="cuda").to(dtype), torch.empty(count, device="cuda", dtype=dtype)) for _ in range(number)]
+    return graph_time(lambda i: pairs[i % number][1].copy_(pairs[i % number][0]), max(10, number))
+
+
+def chain(x, weight, last):
+    """torch's own, on [B, D, T] as its layout is."""
+    x = x.transpose(1, 2) if last else x
+    return functional.silu(functional.conv1d(x, weight[:, None], padding=weight.shape[1] - 1, groups=x.shape[1])[..., : x.shape[2]])
+
+
+def sequences(library, shape, peers, packed=None):
+    batch, time, channels, width, dtype, last = shape
+    size = (batch, time, channels) if last else (batch, channels, time)
+    count = math.prod(size)
+    options = dict(channels_last=last, silu=True)
+    if packed is not None:
+        options["cu_seqlens"] = packed
+
+    def make():
+        x, dy = (torch.randn(*size, device="cuda").to(dtype) for _ in range(2))
+        weight = (torch.randn(channels, width, device="cuda") / 2).to(dtype)
+        return x, dy, weight, torch.full_like(x, math.nan), torch.full_like(x, math.nan), torch.full_like(weight, math.nan)
+
+    sets = [make() for _ in range(max(2, min(24, ROTATE_BYTES // (4 * count * dtype.itemsize) + 1)))]
+    launches = max(10, len(sets))
+
+    def forward(i):
+        x, dy, weight, y, dx, dweight = sets[i % len(sets)]
+        library.causal_conv1d_forward(x, weight, y, **options)
+
+    def backward(i):
+        x, dy, weight, y, dx, dweight = sets[i % len(sets)]
+        library.causal_conv1d_backward(dy, x, weight, (dx, dweight, None, None, None), **options)
+
+    def both(i):
+        forward(i)
+        backward(i)
+
+    both(0)
+    x, dy, weight, y, dx, dweight = sets[0]
+    error = {}
+    if packed is None:
+        some = slice(0, 16)
+        part, exact_weight = (x[..., some] if last else x[:, some]).double().requires_grad_(), weight[some].double().requires_grad_()
+        exact = chain(part, exact_weight, last)
+        exact = exact.transpose(1, 2) if last else exact
+        gradients = torch.autograd.grad(exact, (part, exact_weight), (dy[..., some] if last else dy[:, some]).double())
+        cut = (lambda t: t[..., some]) if last else (lambda t: t[:, some])
+        error = {"y": relative(cut(y), exact.detach()), "dx": relative(cut(dx), gradients[0]), "dweight": relative(dweight[some], gradients[1])}
+        limit = {BF16: 4e-3, FP16: 1e-3, FP32: 1e-6}[dtype]
+        if not all(value <= limit for value in error.values()):
+            raise SystemExit(f"bench: {shape}: wrong results, errors {error}")
+    copy = copy_time(count, dtype)
+    times = {"forward": graph_time(forward, launches), "backward": graph_time(backward, launches), "forward+backward": graph_time(both, launches)}
+    peer = {}
+    if peers:
+        leaf, leaf_weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+        to = dy.transpose(1, 2) if last else dy
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            torch.autograd.grad(chain(leaf, leaf_weight, last), (leaf, leaf_weight), to)
+        torch.cuda.synchronize()
+        peer["forward"] = graph_time(lambda i: chain(x, weight, last), 2, 3)
+        peer["forward+backward"] = graph_time(lambda i: torch.autograd.grad(chain(leaf, leaf_weight, last), (leaf, leaf_weight), to), 2, 3)
+    records = []
+    for direction, traffic in (("forward", 1.0), ("backward", 1.5), ("forward+backward", 2.5)):
+        record = {"operator": "causal_conv1d", "direction": direction, "dtype": NAMES[dtype],
+                  "shape": {"B": batch, "T": time, "D": channels, "W": width, **({"sequences": packed.numel() - 1} if packed is not None else {})},
+                  "layout": "channels last" if last else "channels first", "activation": "silu", "implementation": "cuda.fused",
+                  "device_ms": times[direction], "copy_ms": copy, "floor_ms": copy * traffic, "share_of_copy": copy * traffic / times[direction],
+                  **({"error": error} if error else {})}
+        if direction in peer:
+            record["peers"] = {"F.conv1d + silu": {"device_ms": peer[direction]}}
+        records.append(record)
+    shares = " ".join(f"{r['direction']} {r['device_ms']:.4f} ({r['share_of_copy']:.3f})" for r in records)
+    print(f"{NAMES[dtype]} B{batch} T{time} D{channels} W{width} {'last' if last else 'first'}{f' packed {packed.numel() - 1}' if packed is not None else ''}: "
+          f"copy {copy:.4f} {shares} torch {peer.get('forward', 0):.3f} / {peer.get('forward+backward', 0):.3f}", flush=True)
+    return records
+
+
+def update(library, shape):
+    rows, channels, width, dtype, layout = shape
+    count = rows * channels
+
+    def make():
+        x, weight = torch.randn(rows, channels, device="cuda").to(dtype), (torch.randn(channels, width, device="cuda") / 2).to(dtype)
+        state = torch.randn(rows, channels, width - 1, device="cuda").to(dtype)
+        if layout == "channels inside":
+            state = state.transpose(1, 2).contiguous().transpose(1, 2)
+        return x, state, weight, torch.full_like(x, math.nan)
+
+    set_bytes = (2 + 2 * (width - 1)) * count * dtype.itemsize
+    warm = [make()]
+    sets = [make() for _ in range(min(20, max(2, ROTATE_BYTES // set_bytes + 1)))] if rows >= 256 else warm
+    x, state, weight, y = sets[0]
+    window = torch.cat([state, x[..., None]], -1).double()
+    library.causal_conv1d_update(x, state, weight, y, silu=True)
+    error = relative(y, functional.silu((window * weight.double()).sum(-1)))
+    if not error <= 4e-3 or not torch.equal(state, window[..., 1:].to(dtype)):
+        raise SystemExit(f"bench: update {shape}: wrong results, error {error}")
+
+    def run(i):
+        x, state, weight, y = sets[i % len(sets)]
+        library.causal_conv1d_update(x, state, weight, y, silu=True)
+
+    device = graph_time(run, 20)
+    copy = copy_time(set_bytes // 2 // dtype.itemsize, dtype) if rows >= 256 else None
+    record = {"operator": "causal_conv1d", "direction": "update", "dtype": NAMES[dtype], "shape": {"N": rows, "D": channels, "W": width},
+              "layout": layout, "activation": "silu", "implementation": "cuda.fused", "device_ms": device, "error": {"y": error}}
+    if copy:
+        record.update(copy_ms=copy, share_of_copy=copy / device)
+    print(f"update N{rows} D{channels} {layout}: {device * 1e3:.2f} us" + (f" share of copy {copy / device:.3f}" if copy else ""), flush=True)
+    return [record]
+
+
+def lengths_of(kind, total):
+    generator = torch.Generator().manual_seed(3)
+    if kind == "random":  # of mean 512
+        cuts = torch.randperm(total - 1, generator=generator)[: total // 512 - 1].sort().values + 1
+        return torch.cat([torch.zeros(1, dtype=torch.int64), cuts, torch.tensor([total])]).to(torch.int32).cuda()
+    lengths = torch.randint(1, 5, (4096,), generator=generator)
+    return torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]).to(torch.int32).cuda()
+
+
+def bench(library, arguments):
+    records = []
+    for shape in SHAPES:
+        text = f"{NAMES[shape[4]]} T{shape[1]} D{shape[2]} W{shape[3]} {'last' if shape[5] else 'first'}"
+        if arguments.only and arguments.only not in text:
+            continue
+        records += sequences(library, shape, not arguments.no_peers)
+        torch.cuda.empty_cache()
+    if not arguments.only:
+        for last in (True, False):
+            records += sequences(library, (1, 8192, 8192, 4, BF16, last), False, lengths_of("random", 8192))
+            short = lengths_of("short", 0)
+            total = int(short[-1])
+            total_shape = (1, total // 8 * 8, 4096, 4, BF16, last)
+            records += sequences(library, total_shape, False)
+            records += sequences(library, total_shape, False, short)
+    if not arguments.only or arguments.only == "update":
+        for shape in UPDATES:
+            records += update(library, shape)
+    properties = torch.cuda.get_device_properties(0)
+    result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count},
+              "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
+              "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
+              "date": datetime.date.today().isoformat(), "records": records}
+    os.makedirs(arguments.output, exist_ok=True)
+    with open(os.path.join(arguments.output, "causal_conv1d.json"), "w") as file:
+        json.dump(result, file, indent=1)
+        file.write("\n")
