@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = {
     "nvsubquadratic": (("--no-deps", "nvsubquadratic==0.2.0"), ("einops", "omegaconf", "rich")),
     "transformers": (("transformers==5.24.0",),),
+    "cudnn": (("--no-deps", "nvidia-cudnn-frontend==1.32.0"),),
     "fla": (("--no-deps", "fla-core==0.6.0"), ("einops",)),
 }
 # What a client imports besides, too large to fetch for a test: torch for CUDA brings it.

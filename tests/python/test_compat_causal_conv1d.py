@@ -185,6 +185,9 @@ def test_the_references_are_the_definition():
     expected, expected_final = expected_of(tensors, activation="silu", state_columns=3)
     torch.testing.assert_close(y, expected)
     assert torch.equal(final, expected_final)
+    labels = torch.tensor([[0, 0, 1, 0, 0, 0, 2, 2, -1, -1, 2, 2, 2], [5] * 13], dtype=torch.int32)
+    y = interface.causal_conv1d_ref(**tensors, activation="silu", seq_idx=labels)
+    torch.testing.assert_close(y, expected_of(tensors, activation="silu", seq_idx=labels)[0])
 
 
 def test_no_autocast_rule():

@@ -10,6 +10,7 @@ import pytest
 import torch
 from faltung.compat.cudnn import ops
 from faltung.compat.cudnn.causal_conv1d_bulk_sm100 import CausalConv1dBulkFwdSm100, causal_conv1d_bulk_fwd_wrapper_sm100
+from test_compat_install import absent
 from test_compat_subquadratic_ops_torch import block, check
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
@@ -262,6 +263,7 @@ def test_threads_of_a_launch_are_those_of_torch():
 
 
 def test_install():
+    absent("cudnn")
     assert faltung.compat.install("cudnn")
     try:
         from cudnn.ops import causal_conv1d_update

@@ -9,6 +9,7 @@ import long_conv_reference as reference
 import pytest
 import torch
 from faltung.compat.nvsubquadratic import ops
+from test_compat_install import absent
 
 POINTS = (7, 6, 5)
 SPELLING = re.compile(r"(causal_|circular_|mixed_|fused_)?fftconv\dd_(fp32_)?b(hl|lh)(_w_reshape)?(_chunked)?")
@@ -51,6 +52,7 @@ def test_names():
 
 
 def test_installed_where_there_is_no_nvsubquadratic():
+    absent("nvsubquadratic")
     assert faltung.compat.install("nvsubquadratic")
     try:
         assert importlib.import_module("nvsubquadratic.ops.mixed_fftconv") is ops.mixed_fftconv

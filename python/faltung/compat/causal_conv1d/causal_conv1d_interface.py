@@ -55,7 +55,7 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
 
 
 def causal_conv1d_ref(
-    x, weight, bias=None, initial_states=None, return_final_states=False, final_states_out=None, activation=None
+    x, weight, bias=None, initial_states=None, return_final_states=False, final_states_out=None, activation=None, seq_idx=None
 ):  # fmt: skip
     """What causal_conv1d_fn computes, in plain torch and in the dtype of `weight`."""
     _check_activation(activation)
@@ -63,12 +63,24 @@ def causal_conv1d_ref(
     x = x.to(weight.dtype)
     past = x.new_zeros(x.shape[0], channels, width - 1) if initial_states is None else initial_states.to(x.dtype)
     padded = torch.cat([past, x], dim=-1)
-    y = F.conv1d(padded, weight[:, None], bias, groups=channels)[..., :time]
+    if seq_idx is None:
+        y = F.conv1d(padded, weight[:, None], bias, groups=channels)[..., :time]
+    else:
+        y = (padded.unfold(2, width, 1) * _same_run(seq_idx, width)[:, None] * weight[:, None]).sum(-1)
+        y = y if bias is None else y + bias[:, None]
+        y = torch.where(seq_idx[:, None] < 0, 0, y)
     y = (y if activation is None else F.silu(y)).to(dtype)
     if not return_final_states:
         return y
     final_states = padded[..., time:].to(dtype)  # the last width - 1 columns
     return y, final_states if final_states_out is None else final_states_out.copy_(final_states)
+
+
+def _same_run(seq_idx, width):
+    """Whether a tap of a token's window lies in the token's run of equal labels, ``[B, T, W]``; what precedes x belongs to the first run."""
+    changes = F.pad((seq_idx[:, 1:] != seq_idx[:, :-1]).long(), (1, 0))
+    run = changes.cumsum(1)
+    return F.pad(run, (width - 1, 0)).unfold(1, width, 1) == run[..., None]
 
 
 def causal_conv1d_update_ref(x, conv_state, weight, bias=None, activation=None, cache_seqlens=None):
