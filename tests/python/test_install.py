@@ -74,8 +74,11 @@ def test_a_wheel_and_an_editable_install(environment, tmp_path):
     assert Path(folder).is_relative_to(tmp_path / "venv") and folder == libraries
     assert version == fields["Version"] == (ROOT / "VERSION").read_text().strip()
     run(environment, "-m", "pip", "uninstall", "--quiet", "--yes", "faltung")
-    pip(environment, "install", "--editable", ROOT)
-    folder, libraries, _ = use(environment, tmp_path)
+    try:
+        pip(environment, "install", "--editable", ROOT)
+        folder, libraries, _ = use(environment, tmp_path)
+    finally:
+        pip(sys.executable, "wheel", "--wheel-dir", tmp_path, ROOT)  # the build folder must not remember a python that goes
     assert Path(folder) == ROOT / "python/faltung" and Path(libraries).is_relative_to(tmp_path / "venv")
 
 
