@@ -70,7 +70,7 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    return True if any(collection_path.name == f"test_{client}.py" for client in config.stash[_missing]) else None
+    return True if any(collection_path.name.startswith(f"test_{client}") for client in config.stash[_missing]) else None
 
 
 def pytest_sessionfinish(session, exitstatus):

@@ -9,6 +9,7 @@ import faltung
 import pytest
 import torch
 from faltung.compat.fla.modules.causal_conv1d import causal_conv1d
+from test_compat_install import absent
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 CU = torch.tensor([0, 1, 1, 6, 13])
@@ -94,6 +95,7 @@ FLA = {
 
 
 def test_in_an_installed_fla_the_function_is_replaced(tmp_path, monkeypatch):
+    absent("fla")
     with pytest.warns(UserWarning, match="fla is not installed, there is nothing to replace"):
         assert not faltung.compat.install("fla", force=True)
     assert "fla" not in sys.modules
