@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Trains a classifier of handwritten digits whose layers are global convolutions, and compares Faltung with the torch.fft chain.
 
-Each layer convolves its 32x32 image with one 63x63 filter per channel. A small network with sine activations (SIREN, Sitzmann et al. 2020)
-makes the filters out of the taps' coordinates, as in CKConv (Romero et al. 2021), so that their size costs no parameters. The digits are
-the 1797 real ones that scikit-learn ships, 8x8, interpolated to 32x32. Writes a picture of what was learned and measured.
+Each layer convolves its 32x32 image with one 63x63 filter per channel, which a small network makes out of the taps' coordinates
+(faltung.nn.CKConv2d; Romero et al. 2021), so that their size costs no parameters. The model is written with torch.fft and trained under torch.compile
+with faltung.compile, which puts the operator in the place of each chain. The digits are the 1797 real ones that scikit-learn ships, 8x8, interpolated
+to 32x32. Writes a picture of what was learned and measured.
 """
 import argparse
 import copy
 import json
-import math
 import sys
 import time
 from pathlib import Path
@@ -21,9 +21,9 @@ import measure  # noqa: E402
 if __name__ == "__main__":
     measure.warm_heap()  # serves both sides alike; the chain allocates more and gains more
 
-import faltung  # noqa: E402
+import faltung.compile  # noqa: E402
+import faltung.nn  # noqa: E402
 import torch  # noqa: E402
-import torch_chain  # noqa: E402
 from torch import nn  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
@@ -31,35 +31,7 @@ SIDE = 32
 TAPS = 2 * SIDE - 1
 
 
-def chain_long_conv(x: torch.Tensor, k: torch.Tensor, shortcut: torch.Tensor) -> torch.Tensor:
-    """What faltung.long_conv(x, k, shortcut) computes, with torch.fft."""
-    return torch_chain.long_conv(x, k) + shortcut[:, None, None] * x
-
-
-OPERATORS = {"Faltung": faltung.long_conv, "torch.fft": chain_long_conv}
-
-
-class Siren(nn.Module):
-    """A filter for every channel, [channels, taps, taps], from the coordinates of its taps in [-1, 1]."""
-
-    def __init__(self, channels: int, taps: int, hidden: int = 32, omega: float = 12.0):
-        super().__init__()
-        self.omega, self.taps = omega, taps
-        self.first, self.second, self.last = nn.Linear(2, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, channels)
-        with torch.no_grad():  # the initialisation that keeps a SIREN's activations standard normal before each sine
-            self.first.weight.uniform_(-1 / 2, 1 / 2)
-            for layer in (self.second, self.last):
-                bound = math.sqrt(6 / hidden)
-                layer.weight.uniform_(-bound / (omega if layer is self.second else 1), bound / (omega if layer is self.second else 1))
-            self.last.bias.zero_()
-        axis = torch.linspace(-1, 1, taps)
-        self.register_buffer("coordinates", torch.stack(torch.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2))
-
-    def forward(self) -> torch.Tensor:
-        hidden = torch.sin(self.omega * self.first(self.coordinates))
-        hidden = torch.sin(self.omega * self.second(hidden))
-        # An output sums SIDE^2 of these taps: this keeps its variance that of the input.
-        return self.last(hidden).t().reshape(-1, self.taps, self.taps) / SIDE
+BACKENDS = {"Faltung": "faltung", "torch.fft": "torch_fft"}
 
 
 class GlobalConvolution(nn.Module):
@@ -68,14 +40,11 @@ class GlobalConvolution(nn.Module):
     def __init__(self, channels: int):
         super().__init__()
         self.norm = nn.BatchNorm2d(channels)
-        self.filters = Siren(channels, TAPS)
-        self.shortcut = nn.Parameter(torch.randn(channels) * 0.5)
+        self.convolution = faltung.nn.CKConv2d(2, channels, L_cache=SIDE, omega_0=12.0, hidden_omega_0=12.0)
         self.mix = nn.Conv2d(channels, channels, 1, bias=False)  # the next normalisation would take a bias away
-        self.operator = faltung.long_conv
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.operator(self.norm(x), self.filters(), self.shortcut)
-        return x + self.mix(nn.functional.gelu(y))
+        return x + self.mix(nn.functional.gelu(self.convolution(self.norm(x))))
 
 
 class Classifier(nn.Module):
@@ -90,9 +59,9 @@ class Classifier(nn.Module):
         features = self.norm(self.layers(self.stem(images)))
         return self.head(nn.functional.gelu(features).mean((2, 3)))
 
-    def use(self, operator) -> "Classifier":
+    def use(self, backend: str) -> "Classifier":
         for layer in self.layers:
-            layer.operator = operator
+            layer.convolution.fft_backend = backend
         return self
 
 
@@ -128,7 +97,7 @@ def synchronise(device: torch.device) -> None:
 class Step:
     """One training step: forward, loss, backward, update of the parameters."""
 
-    def __init__(self, model: Classifier, steps: int):
+    def __init__(self, model: nn.Module, steps: int):
         self.model = model
         self.optimiser = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=1e-2)
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(self.optimiser, 4e-3, total_steps=steps, pct_start=0.15)
@@ -141,7 +110,16 @@ class Step:
         return loss.detach()
 
 
-def train(model: Classifier, images, labels, training, epochs: int, batch: int) -> None:
+def compiled(model: Classifier) -> nn.Module:
+    """The model with torch.fft under torch.compile and the lowering, on the same parameters."""
+    model.use("torch_fft")
+    # Without torch's cache of graphs: with it the pass would run the first time only, and there would be nothing to report. That of compiled code stays.
+    torch._inductor.config.fx_graph_cache = False
+    torch._functorch.config.enable_autograd_cache = False
+    return torch.compile(model, options=faltung.compile.lowering_options())
+
+
+def train(model: nn.Module, images, labels, training, epochs: int, batch: int) -> None:
     steps = epochs * (len(training) // batch)
     step, done = Step(model, steps), 0
     generator = torch.Generator().manual_seed(1)
@@ -169,17 +147,17 @@ def compare(model: Classifier, images, labels, seconds: float) -> tuple[dict[str
     """Milliseconds of a training step with each operator, taking turns; and the largest relative difference between the two (L2 norm of
     the difference over L2 norm), over the logits and over the gradients of the input and of every parameter."""
     outcomes = {}
-    for name, operator in OPERATORS.items():
-        trial, x = copy.deepcopy(model).use(operator), images.clone().requires_grad_()
+    for name, backend in BACKENDS.items():
+        trial, x = copy.deepcopy(model).use(backend), images.clone().requires_grad_()
         logits = trial(x)
         named = {"the images": x, **dict(trial.named_parameters())}
         gradients = torch.autograd.grad(nn.functional.cross_entropy(logits, labels), list(named.values()))
         outcomes[name] = {"logits": logits.detach(), **dict(zip(named, gradients))}
-    ours, theirs = (outcomes[name] for name in OPERATORS)
+    ours, theirs = (outcomes[name] for name in BACKENDS)
     differences = {name: ((ours[name] - theirs[name]).norm() / theirs[name].norm()).item() for name in theirs}
 
-    def stepper(operator):
-        step = Step(copy.deepcopy(model).use(operator), 10)
+    def stepper(backend):
+        step = Step(copy.deepcopy(model).use(backend), 10)
 
         def call():
             step(images, labels)
@@ -187,8 +165,8 @@ def compare(model: Classifier, images, labels, seconds: float) -> tuple[dict[str
 
         return call
 
-    times = measure.time_alternating([stepper(operator) for operator in OPERATORS.values()], seconds=seconds, least=5)
-    return dict(zip(OPERATORS, times)), differences
+    times = measure.time_alternating([stepper(backend) for backend in BACKENDS.values()], seconds=seconds, least=5)
+    return dict(zip(BACKENDS, times)), differences
 
 
 def draw(path: Path, model: Classifier, images, labels, predictions, accuracy: float, times: dict[str, float], title: str) -> None:
@@ -204,7 +182,7 @@ def draw(path: Path, model: Classifier, images, labels, predictions, accuracy: f
     upper, lower = right.subfigures(2, 1, height_ratios=(1.5, 1))
 
     with torch.no_grad():
-        filters = [layer.filters().cpu() for layer in model.layers]
+        filters = [layer.convolution.filters((SIDE, SIDE)).cpu() for layer in model.layers]
     shown = 4
     axes = left.subplots(len(filters), shown)
     left.subplots_adjust(left=0.07, right=0.98, top=0.88, bottom=0.03, wspace=0.05, hspace=0.05)
@@ -268,16 +246,20 @@ def main() -> None:
     print(f"{len(training)} digits to learn from, {len(held_out)} held out; {parameters} parameters; {where}; Faltung chose {chosen}")
 
     epochs, batch = (8 if arguments.quick else 24), 64
+    faltung.compile.reset_lowering_stats()
     start = time.perf_counter()
-    train(model, images, labels, training, epochs, batch)
+    train(compiled(model), images, labels, training, epochs, batch)
     training_seconds = time.perf_counter() - start
-    predictions = predict(model, images[held_out])
+    stats = faltung.compile.lowering_stats()
+    predictions = predict(model.use("faltung"), images[held_out])
     accuracy = (predictions == labels[held_out]).float().mean().item()
     sample = training[:batch]
     times, differences = compare(model, images[sample], labels[sample], seconds=3 if arguments.quick else 8)
     worst = max((name for name in differences if name != "logits"), key=differences.get)
 
-    print(f"Held-out accuracy: {accuracy:.2%} ({int((predictions != labels[held_out]).sum())} of {len(held_out)} wrong) after {epochs} epochs in {training_seconds:.0f} s")
+    declined = ", ".join(f"{name}: {count}" for name, count in stats.items() if name != "rewritten") or "none left alone"
+    print(f"torch.compile: {stats.get('rewritten', 0)} chains of torch.fft were rewritten to long_conv ({declined})")
+    print(f"Held-out accuracy: {accuracy:.2%} ({int((predictions != labels[held_out]).sum())} of {len(held_out)} wrong) after {epochs} epochs in {training_seconds:.0f} s, compilation included")
     print(f"Training step of {batch} images: {times['Faltung']:.1f} ms with Faltung, {times['torch.fft']:.1f} ms with the torch.fft chain: {times['torch.fft'] / times['Faltung']:.2f} x")
     print(f"Largest relative difference between the two: {differences['logits']:.1e} (logits), {differences[worst]:.1e} (gradients; {worst})")
     title = f"Faltung {faltung.__version__}, torch {torch.__version__}, {where}"
@@ -286,7 +268,7 @@ def main() -> None:
     if arguments.json:
         record = {
             "accuracy": accuracy, "epochs": epochs, "parameters": parameters, "training_seconds": training_seconds, "device": where,
-            "step_ms": times, "implementation": chosen, "relative_difference": {"logits": differences["logits"], "gradients": differences[worst]},
+            "step_ms": times, "implementation": chosen, "lowering": stats, "relative_difference": {"logits": differences["logits"], "gradients": differences[worst]},
             "picture": str(arguments.output), "seconds": time.perf_counter() - began,
         }  # fmt: skip
         arguments.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -42,3 +42,21 @@ def test_a_small_model_agrees_with_the_chain_and_learns(demo, tmp_path):
     predictions = demo.predict(model, images[shown])
     demo.draw(tmp_path / "demo.png", model, images[shown], labels[shown], predictions, 0.5, times, "a test")
     assert (tmp_path / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_compiled_model_runs_the_operator(demo):
+    """As in `compiled`, without Inductor: the chains of every layer are rewritten."""
+    import faltung.compile
+
+    model = demo.Classifier(channels=4, layers=2).use("torch_fft").eval()
+    x = torch.randn(2, 1, 32, 32)
+    expected = model(x)
+
+    def backend(module, _):
+        faltung.compile.rewrite(module.graph)
+        module.recompile()
+        return module.forward
+
+    faltung.compile.reset_lowering_stats()
+    torch.testing.assert_close(torch.compile(model, backend=backend, fullgraph=True)(x), expected, rtol=1e-4, atol=1e-5)
+    assert faltung.compile.lowering_stats() == {"rewritten": 2}

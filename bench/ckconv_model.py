@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""A training step of an image model of six blocks with global convolutions (faltung.nn.CKConv2d), under bf16 autocast, in the forms in which
+people may run it:
+
+    chain                    torch.fft, eager                        fft_backend="torch_fft"
+    compiled                 the same under torch.compile
+    lowered                  the same under torch.compile with faltung.compile
+    lowered, graphs          likewise with mode="reduce-overhead": CUDA graphs
+    operator                 faltung.long_conv, eager                fft_backend="faltung"
+    operator, compiled       the same under torch.compile
+
+    python bench/ckconv_model.py [--device cuda|cpu] [--grid N] [--forms FORM...] [--json FILE]
+
+On a GPU B=32, C=384 on 14x14 or 64x64 points; on the CPU smaller. Forward, loss, backward, AdamW. Prints milliseconds of a step (median, host and
+device), the peak of memory, what was rewritten, and how far loss and gradients are from those of the eager chain; each form's line as soon as it is measured.
+"""
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+
+import measure
+
+if __name__ == "__main__":
+    measure.warm_heap()
+
+import torch  # noqa: E402
+from faltung import nn as faltung_nn  # noqa: E402
+from faltung.compile import lowering, lowering_options, lowering_stats, reset_lowering_stats  # noqa: E402
+from torch import nn  # noqa: E402
+
+FORMS = ("chain", "compiled", "lowered", "lowered, graphs", "operator", "operator, compiled")
+
+
+class Block(nn.Module):
+    def __init__(self, channels, grid, backend):
+        super().__init__()
+        self.norm, self.mix = nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, 1)
+        self.convolution = faltung_nn.CKConv2d(2, channels, L_cache=grid, mask="gaussian", fft_backend=backend)
+        self.norm2 = nn.BatchNorm2d(channels)
+        self.mlp = nn.Sequential(nn.Conv2d(channels, 2 * channels, 1), nn.GELU(), nn.Conv2d(2 * channels, channels, 1))
+
+    def forward(self, x):
+        x = x + self.mix(nn.functional.gelu(self.convolution(self.norm(x))))
+        return x + self.mlp(self.norm2(x))
+
+
+class Model(nn.Module):
+    """Patches of 4x4 pixels, six blocks, the mean, ten classes."""
+
+    def __init__(self, channels, grid, backend, blocks):
+        super().__init__()
+        self.stem = nn.Conv2d(3, channels, 4, stride=4)
+        self.blocks = nn.Sequential(*(Block(channels, grid, backend) for _ in range(blocks)))
+        self.head = nn.Linear(channels, 10)
+
+    def forward(self, images):
+        return self.head(self.blocks(self.stem(images)).mean((2, 3)))
+
+
+class Step:
+    def __init__(self, form, arguments, device):
+        torch.manual_seed(0)
+        backend = "faltung" if form.startswith("operator") else "torch_fft"
+        self.model = Model(arguments.channels, arguments.grid, backend, arguments.blocks).to(device)
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=device == "cuda")
+        self.images = torch.randn(arguments.batch, 3, 4 * arguments.grid, 4 * arguments.grid, device=device)
+        self.labels = torch.randint(10, (arguments.batch,), device=device)
+        self.device, self.form = device, form
+        self.call = self.model
+        if form in ("compiled", "operator, compiled"):
+            self.call = torch.compile(self.model)
+        elif form == "lowered":
+            self.call = torch.compile(self.model, options=lowering_options())
+        elif form == "lowered, graphs":
+            self.call = torch.compile(self.model, mode="reduce-overhead")
+
+    def loss(self):
+        with torch.autocast(self.device, torch.bfloat16):
+            return nn.functional.cross_entropy(self.call(self.images), self.labels)
+
+    def first(self):
+        """The first step, which compiles: loss, and the gradients as one vector."""
+        with lowering() if self.form == "lowered, graphs" else torch.enable_grad():
+            loss = self.loss()
+            loss.backward()
+        return loss.detach().clone(), torch.cat([p.grad.flatten().float() for p in self.model.parameters()])
+
+    def __call__(self):
+        if self.form == "lowered, graphs":
+            torch.compiler.cudagraph_mark_step_begin()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.loss().backward()
+        self.optimiser.step()
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+
+def measure_form(form, arguments, device, reference):
+    torch._dynamo.reset()
+    reset_lowering_stats()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    start = time.perf_counter()
+    step = Step(form, arguments, device)
+    loss, gradients = step.first()
+    compile_seconds = time.perf_counter() - start
+    stats = lowering_stats()
+    for _ in range(3):
+        step()
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    times = []
+    end = time.perf_counter() + arguments.seconds
+    while len(times) < 3 or (time.perf_counter() < end and len(times) < 50):
+        start = time.perf_counter()
+        step()
+        times.append((time.perf_counter() - start) * 1e3)
+    record = {
+        "operator": "ckconv_model", "direction": "training step", "dtype": "bfloat16", "form": form, "wall_ms": statistics.median(times), "steps": len(times),
+        "shape": {"B": arguments.batch, "C": arguments.channels, "N": [arguments.grid] * 2, "K": [2 * arguments.grid - 1] * 2, "blocks": arguments.blocks},
+        "first_step_s": compile_seconds, "stats": stats, "loss": float(loss),
+    }  # fmt: skip
+    if device == "cuda":
+        record["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
+    if reference is not None:
+        record["difference"] = {
+            "loss": abs(float(loss - reference[0])) / float(reference[0]),
+            "gradients": float((gradients - reference[1]).norm() / reference[1].norm()),
+        }
+    return record, (loss, gradients)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--grid", type=int, default=14)
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--channels", type=int)
+    parser.add_argument("--blocks", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of timing, each form")
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    device = arguments.device
+    arguments.batch = arguments.batch or (32 if device == "cuda" else 4)
+    arguments.channels = arguments.channels or (384 if device == "cuda" else 64)
+    torch._inductor.config.force_disable_caches = True  # stats count compilations
+    records, reference = [], None
+    for form in arguments.forms:
+        if form == "lowered, graphs" and device != "cuda":
+            continue
+        record, outcome = measure_form(form, arguments, device, reference)
+        reference = reference or outcome
+        records.append(record)
+        print(
+            f"{arguments.grid}x{arguments.grid} {form:20} {record['wall_ms']:9.2f} ms  "
+            + (f"{record['peak_gib']:6.2f} GiB  " if "peak_gib" in record else "")
+            + f"first step {record['first_step_s']:5.1f} s  {record['stats']}  {record.get('difference', '')}",
+            flush=True,
+        )
+        if arguments.json:
+            arguments.json.parent.mkdir(parents=True, exist_ok=True)
+            arguments.json.write_text(json.dumps({**measure.header(), "device": torch.cuda.get_device_name() if device == "cuda" else "cpu", "records": records}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
