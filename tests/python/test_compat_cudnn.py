@@ -272,3 +272,32 @@ def test_install():
         assert importlib.import_module("cudnn.causal_conv1d_bulk_sm100").CausalConv1dBulkFwdSm100 is CausalConv1dBulkFwdSm100
     finally:
         faltung.compat.uninstall("cudnn")
+
+
+@pytest.mark.skipif(CU.device.type != "cuda", reason="needs FALTUNG_TEST_DEVICE=cuda")
+@pytest.mark.parametrize("packed", [False, True])
+def test_prepared_on_streams_and_in_a_graph(packed):
+    """The first launch of the shape is captured; another stream's handle is obeyed."""
+    tensors = bulk(packed=packed, time=70)
+    api, y = prepare(bulk(packed=packed)), torch.full((1 if packed else 2, 70, 8), float("nan"), dtype=torch.bfloat16)
+    state = torch.full((4 if packed else 2, 8, 4), float("nan"), dtype=torch.bfloat16)
+    arguments = tensors["x"], tensors["weight"], y, tensors["cu_seqlens"], tensors["initial_state"], state
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        api.execute(*arguments, bias_tensor=tensors["bias"])
+    assert y.isnan().all()
+    graph.replay()
+    torch.cuda.synchronize()
+    expected, expected_final = expected_of(tensors)
+    close(y, expected)
+    assert torch.equal(state.double(), expected_final)
+    captured, stream = y.clone(), torch.cuda.Stream()
+    y.fill_(float("nan"))
+    torch.cuda.synchronize()
+    api.execute(*arguments, stream.cuda_stream, bias_tensor=tensors["bias"])
+    stream.synchronize()
+    assert torch.equal(y, captured)
+    wrapped = causal_conv1d_bulk_fwd_wrapper_sm100(*(arguments[i] for i in (0, 1, 3, 4)), current_stream=stream.cuda_stream, bias_tensor=tensors["bias"])
+    stream.synchronize()
+    assert torch.equal(wrapped[0], captured)
