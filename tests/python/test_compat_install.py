@@ -1,6 +1,7 @@
 """faltung.compat.install: whose module an import gives, before, after and against a package that is installed."""
 
 import importlib
+import os
 import subprocess
 import sys
 import textwrap
@@ -97,4 +98,4 @@ def test_importing_faltung_installs_nothing_and_loads_no_drop_in():
         assert [name for name in sys.modules if name.startswith("faltung.compat.")] == ["faltung.compat._install"]
         """
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
