@@ -51,10 +51,12 @@ def calls(monkeypatch):
     assert faltung.compat.install("causal_conv1d")
     yield counts
     faltung.compat.uninstall("causal_conv1d")
+    for name in MODELS:
+        sys.modules.pop(f"transformers.models.{name}.modeling_{name}", None)
 
 
-def pair(name, dtype):
-    """The model on the slow path, made without the drop-in; call the second with it."""
+def slow_model(name, dtype):
+    """The model on the slow path, made without the drop-in, whose module is forgotten again; and its configuration."""
     configuration, _, options = MODELS[name]
     transformers = importlib.import_module("transformers")
     config = getattr(transformers, configuration)(**SMALL, **options)
@@ -62,6 +64,7 @@ def pair(name, dtype):
     for parameter in slow.parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=0.2)
+    del sys.modules[type(slow).__module__]
     return slow.to(dtype).eval(), config
 
 
@@ -86,7 +89,7 @@ def prefill_and_decode(model, prompt, steps=5):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", MODELS)
 def test_prefill_and_decode(name, dtype, request):
-    slow, config = pair(name, dtype)
+    slow, config = slow_model(name, dtype)
     prompt = torch.randint(3, 61, (2, 9))
     expected = prefill_and_decode(slow, prompt)
     calls = request.getfixturevalue("calls")
@@ -98,7 +101,7 @@ def test_prefill_and_decode(name, dtype, request):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_training(name, request):
-    slow, config = pair(name, torch.float32)
+    slow, config = slow_model(name, torch.float32)
     tokens = torch.randint(3, 61, (2, 12))
     calls = request.getfixturevalue("calls")
     found = []
@@ -119,17 +122,20 @@ def test_training(name, request):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4 * float(a.abs().max()) + 1e-7)
 
 
-def test_installed_too_late_is_not_used(request):
-    slow, _ = pair("mamba", torch.float32)
-    calls = request.getfixturevalue("calls")
+def test_installed_too_late_is_not_used_and_warned_of(request):
+    slow, _ = slow_model("mamba", torch.float32)
+    module = importlib.import_module(type(slow).__module__)
+    with pytest.warns(UserWarning, match=rf"{module.__name__} was imported before and keeps what it found as causal_conv1d"):
+        calls = request.getfixturevalue("calls")
     prefill_and_decode(slow, torch.randint(3, 61, (1, 5)))
     assert not calls
+    del sys.modules[module.__name__]
 
 
 def test_packed_sequences_stay_apart(calls):
     """What transformers' slow path refuses: labels of sequences in one row."""
     config = importlib.import_module("transformers").Mamba2Config(**SMALL, **MODELS["mamba2"][2])
-    mixer = importlib.import_module(model_class("mamba2").__module__)
+    mixer = sys.modules[model_class("mamba2").__module__]
     x, weight = torch.randn(1, 6, 10), torch.randn(6, 4)
     labels = torch.tensor([[0] * 4 + [1] * 6], dtype=torch.int32)
     got = mixer.causal_conv1d_fn(x, weight, None, activation=config.hidden_act, seq_idx=labels)

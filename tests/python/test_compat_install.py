@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import types
 import warnings
 
 import faltung
@@ -83,6 +84,18 @@ def test_an_installed_package_is_left_alone_unless_forced(someone_elses):
     faltung.compat.uninstall("causal_conv1d")
     assert importlib.import_module("causal_conv1d.cpp_functions") is causal_conv1d.cpp_functions
     assert causal_conv1d.cpp_functions.owner == "someone else"
+
+
+def test_a_module_that_looked_before_is_named():
+    absent("causal_conv1d")
+    early = types.ModuleType("early_model")
+    early.causal_conv1d_fn = lambda x: x
+    sys.modules["early_model"] = early
+    try:
+        with pytest.warns(UserWarning, match="early_model was imported before and keeps what it found as causal_conv1d"):
+            assert faltung.compat.install("causal_conv1d")
+    finally:
+        del sys.modules["early_model"]
 
 
 def test_unknown_names():

@@ -25,6 +25,8 @@ _REPLACED = {
 }
 _ONLY_INSTALLED = ("fla",)  # without the package there is nothing that one function would help
 NAMES = tuple(_MODULES)
+# Functions whose presence in another module's globals says that it has looked for the package already.
+_KEPT = {"causal_conv1d": ("causal_conv1d_fn", "causal_conv1d_update")}
 
 _undo = {}  # name -> functions that restore what was there, latest last
 
@@ -41,7 +43,8 @@ def install(name, force=False):
 
     An installed package is replaced as a whole, except those that do more than convolve (cudnn, fla, nvsubquadratic): there the functions that the
     drop-in has are replaced, with everything in the package's modules that refers to them. fla needs no `force`, and without it nothing is done.
-    Packages look for each other when they are imported, and keep what they found: install before importing what uses the name.
+    Packages look for each other when they are imported, and keep what they found: install before importing what uses the name (a warning
+    names modules for which it is too late, where that can be seen).
     `uninstall` restores what was there.
     """
     if name not in NAMES:
@@ -65,7 +68,20 @@ def install(name, force=False):
         _restore(undo)
         raise
     _undo[name] = undo
+    if late := _looked_before(name):
+        words = "was imported before and keeps" if len(late) == 1 else "were imported before and keep"
+        warnings.warn(f"faltung.compat: {', '.join(late)} {words} what it found as {name}: install({name!r}) first", stacklevel=2)
     return True
+
+
+def _looked_before(name):
+    """Modules that were imported too early: they hold such a function, and not ours."""
+
+    def kept(module):
+        found = (vars(module).get(function) for function in _KEPT.get(name, ()))
+        return any(callable(function) and not str(function.__module__).startswith("faltung.") for function in found)
+
+    return sorted(loaded for loaded, module in list(sys.modules.items()) if module is not None and hasattr(module, "__dict__") and kept(module))
 
 
 def uninstall(name):
