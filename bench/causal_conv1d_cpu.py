@@ -107,8 +107,9 @@ def sequences(shape: Shape, seconds: float) -> list[dict]:
                         "operator": "causal_conv1d", "group": "sequences", "direction": direction, "dtype": shape.dtype,
                         "shape": shape.as_json(), "layout": layout, "activation": activation, "threads": shape.threads,
                         "implementation": faltung.explain("causal_conv1d", tensors[0], tensors[2], activation=activation).chosen,
-                        "wall_ms": round(times[i], 5), "copy_ms": round(copy, 5), "error": errors[i],
-                        "peers": {f"F.conv1d {name}": {"wall_ms": round(times[2 + j], 5)} for j, (name, _) in enumerate(layouts)},
+                        "wall_ms": round(times[i].warm, 5), "wall_cold_ms": round(times[i].cold, 5),
+                        "copy_ms": round(copy.warm, 5), "error": errors[i],
+                        "peers": {f"F.conv1d {name}": {"wall_ms": round(times[2 + j].warm, 5), "wall_cold_ms": round(times[2 + j].cold, 5)} for j, (name, _) in enumerate(layouts)},
                     }
                 )  # fmt: skip
     return records
@@ -133,8 +134,9 @@ def updates(rows: int, channels: int, width: int, dtype: str, threads: int, seco
     return [
         {
             "operator": "causal_conv1d", "group": "updates", "direction": "update", "dtype": dtype, "shape": {"N": rows, "D": channels, "W": width},
-            "activation": "silu", "threads": threads, "implementation": "cpu.simd", "wall_ms": round(ours, 5),
-            "peers": {"roll, product, sum": {"wall_ms": round(theirs, 5)}},
+            "activation": "silu", "threads": threads, "implementation": "cpu.simd", "wall_ms": round(ours.warm, 5),
+            "wall_cold_ms": round(ours.cold, 5),
+            "peers": {"roll, product, sum": {"wall_ms": round(theirs.warm, 5), "wall_cold_ms": round(theirs.cold, 5)}},
         }
     ]  # fmt: skip
 

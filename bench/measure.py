@@ -1,7 +1,8 @@
 """What the benchmarks of this folder share: a warm heap, alternating timings, error norms, the JSON records and a table.
 
 A benchmark calls warm_heap() before it imports torch. Records follow one format, whatever the operator: one object per measurement with
-operator, direction, dtype, shape, layout, implementation, wall_ms (device_ms on a GPU), error, peers; plus threads and boundary here.
+operator, direction, dtype, shape, layout, implementation, wall_ms (device_ms on a GPU), error, peers; plus threads, boundary and
+wall_cold_ms here.
 """
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -26,24 +28,37 @@ def warm_heap() -> None:
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
-def time_alternating(calls: Sequence[Callable[[], object]], *, seconds: float = 0.3, least: int = 5, most: int = 200) -> list[float]:
-    """Median wall milliseconds of each call. They take turns within one loop, so that a change of clock or load meets all alike; a turn of
-    a short call is repeated until it lasts half a millisecond."""
+@dataclass(frozen=True)
+class Timing:
+    """Median wall milliseconds: `warm`, calls of one kind following each other; `cold`, the first one after others had their turn, which
+    have pushed its code and data out of the caches (that costs the interpreter and torch 0.3 ms, whatever is computed)."""
+
+    warm: float
+    cold: float
+
+
+def time_alternating(calls: Sequence[Callable[[], object]], *, seconds: float = 0.3, least: int = 5, most: int = 200) -> list[Timing]:
+    """Times calls that take turns within one loop, so that a change of clock or load meets all alike. A turn is a first call and then as
+    many as fit into 10 ms; a call that lasts longer is made once, warm and cold alike."""
+    turn = 10e-3
     repeats = []
     for call in calls:
         call()
         start = time.perf_counter()
         call()
-        repeats.append(max(1, min(1000, int(0.5e-3 / max(time.perf_counter() - start, 1e-7)))))
-    times: list[list[float]] = [[] for _ in calls]
+        repeats.append(min(1000, int(turn / max(time.perf_counter() - start, 1e-7))))
+    times: list[list[tuple[float, float]]] = [[] for _ in calls]
     begin = time.perf_counter()
     while len(times[0]) < least or (time.perf_counter() - begin < seconds and len(times[0]) < most):
         for call, repeat, found in zip(calls, repeats, times):
             start = time.perf_counter()
+            call()
+            first = time.perf_counter()
             for _ in range(repeat):
                 call()
-            found.append((time.perf_counter() - start) / repeat * 1e3)
-    return [statistics.median(found) for found in times]
+            cold = first - start
+            found.append(((time.perf_counter() - first) / repeat if repeat else cold, cold))
+    return [Timing(*(statistics.median(part) * 1e3 for part in zip(*found))) for found in times]
 
 
 def relative_error(got, expected) -> float:

@@ -166,7 +166,7 @@ def compare(model: Classifier, images, labels, seconds: float) -> tuple[dict[str
         return call
 
     times = measure.time_alternating([stepper(backend) for backend in BACKENDS.values()], seconds=seconds, least=5)
-    return dict(zip(BACKENDS, times)), differences
+    return dict(zip(BACKENDS, (timing.warm for timing in times))), differences
 
 
 def draw(path: Path, model: Classifier, images, labels, predictions, accuracy: float, times: dict[str, float], title: str) -> None:

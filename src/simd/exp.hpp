@@ -64,7 +64,8 @@ FALTUNG_INLINE Vector<double> fused_subtract(Vector<double> a, Vector<double> b,
 // when they come one by one, each operation waiting for the last.
 // x becomes exp(Sign * x), Sign being 1 or -1: the same operations on the same magnitudes, hence exp(-x) has the bits
 // of exp() of -x.
-template <typename Real, int Sign, int Count>
+// Without KeepsNan, exp of NaN is any number.
+template <typename Real, int Sign, int Count, bool KeepsNan = true>
 FALTUNG_INLINE void exp_in_step(Vector<Real> (&x)[Count]) {
   using Constants = detail::ExpConstants<Real>;
   using V = Vector<Real>;
@@ -80,7 +81,9 @@ FALTUNG_INLINE void exp_in_step(Vector<Real> (&x)[Count]) {
   for (int i = 0; i < Count; ++i) {
     // A NaN goes on: false of every comparison, and the second operand of the instructions.
 #if defined(FALTUNG_SIMD_avx512)
-    if constexpr (sizeof(Real) == 4)
+    if constexpr (sizeof(Real) == 4 && !KeepsNan)
+      x[i] = V(_mm512_range_ps(__m512(x[i]), __m512(broadcast<Real>(-Constants::low)), 2));  // the smaller magnitude
+    else if constexpr (sizeof(Real) == 4)
       x[i] = V(_mm512_max_ps(__m512(low), _mm512_min_ps(__m512(high), __m512(x[i]))));
     else
       x[i] = V(_mm512_max_pd(__m512d(low), _mm512_min_pd(__m512d(high), __m512d(x[i]))));

@@ -180,15 +180,28 @@ FALTUNG_INLINE Vector<float> load_converted(Float16 const* from) {
 FALTUNG_INLINE void store_converted(float* to, Vector<float> v) { store(to, v); }
 FALTUNG_INLINE void store_converted(double* to, Vector<double> v) { store(to, v); }
 
+#if defined(FALTUNG_SIMD_avx512)
+namespace detail {
+// The upper half of each element is v as bf16, to the nearest, ties to even: 0x7fff more, and one more where the last
+// bit that stays is set. Wrong for a NaN.
+FALTUNG_INLINE __m512i rounded_to_bf16(Vector<float> v) {
+  __m512i const bits = __m512i(v), up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  __mmask16 const odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  return _mm512_mask_sub_epi32(up, odd, up, _mm512_set1_epi32(-1));
+}
+typedef short Words __attribute__((vector_size(64)));
+FALTUNG_INLINE auto upper_halves(__m512i v) {
+  Words const words = Words(v);
+  return __builtin_shufflevector(words, words, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
+}  // namespace detail
+#endif
+
 FALTUNG_INLINE void store_converted(BFloat16* to, Vector<float> v) {
 #if defined(FALTUNG_SIMD_avx512)
-  __m512i const bits = __m512i(v), one = _mm512_set1_epi32(1);
-  __m512i const up = _mm512_add_epi32(_mm512_and_si512(_mm512_srli_epi32(bits, 16), one), _mm512_set1_epi32(0x7fff));
   __mmask16 const is_nan = _mm512_cmp_ps_mask(__m512(v), __m512(v), _CMP_UNORD_Q);
-  __m512i const rounded = _mm512_mask_or_epi32(_mm512_add_epi32(bits, up), is_nan, bits, _mm512_set1_epi32(0x400000));
-  typedef short Words __attribute__((vector_size(64)));
-  Words const words = Words(rounded);  // the upper half of each element
-  store(to, __builtin_shufflevector(words, words, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+  store(to, detail::upper_halves(_mm512_mask_or_epi32(detail::rounded_to_bf16(v), is_nan, __m512i(v),
+                                                      _mm512_set1_epi32(0x400000))));
 #else
   constexpr int n = lanes<float>;
   using Half = typename VectorType<std::uint16_t, n>::type;
@@ -210,6 +223,29 @@ FALTUNG_INLINE void store_converted(Float16* to, Vector<float> v) {
   for (int i = 0; i < lanes<float>; ++i) to[i] = from_float<Float16>(v[i]);
 #endif
 }
+
+// Registers in step, `step` elements apart.
+template <typename Storage, typename V, int Count>
+FALTUNG_INLINE void store_in_step(Storage* to, std::int64_t step, V const (&v)[Count]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) store_converted(to + i * step, v[i]);
+}
+#if defined(FALTUNG_SIMD_avx512)
+// One test for NaN serves all of them.
+template <int Count>
+FALTUNG_INLINE void store_in_step(BFloat16* to, std::int64_t step, Vector<float> const (&v)[Count]) {
+  __mmask16 any = 0;
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; i += 2)
+    any |= _mm512_cmp_ps_mask(__m512(v[i]), __m512(v[i + 1 < Count ? i + 1 : i]), _CMP_UNORD_Q);
+  if (__builtin_expect(any != 0, 0)) {
+    for (int i = 0; i < Count; ++i) store_converted(to + i * step, v[i]);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Count; ++i) store(to + i * step, detail::upper_halves(detail::rounded_to_bf16(v[i])));
+}
+#endif
 
 // The first `count` (0 .. lanes) elements; the other lanes are 0.
 template <typename Real, typename Storage>

@@ -14,13 +14,12 @@ inline constexpr int registers_in_step = registers >= 32 ? 8 : 2, tokens_in_step
 template <typename Real, Activation activation, int Count, typename Storage>
 FALTUNG_INLINE void finish(Vector<Real> (&z)[Count], Storage const* residual, std::int64_t residual_step, Storage* y,
                            std::int64_t step) {
-  activate<Real, activation, Count>(z);
+  activate<Storage, activation>(z);
   if (residual) {
 #pragma GCC unroll 16
     for (int i = 0; i < Count; ++i) z[i] = z[i] + load_converted(residual + i * residual_step);
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < Count; ++i) store_converted(y + i * step, z[i]);
+  store_in_step(y, step, z);
 }
 
 // The register that starts `Behind` elements before `current`, whose predecessor in memory is `previous`.
