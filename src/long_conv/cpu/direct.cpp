@@ -33,28 +33,40 @@ void correlate_planes(Problem const& p, Parallel const& parallel, Correlation co
   // The last block of channels may be narrower and so take more samples at once.
   Index const last = blocks.channel_blocks() - 1, whole = last * p.batch;
   Index const count = whole + blocks.sample_blocks(last, p.batch);
-  parallel_for(parallel, count, [&](Index begin, Index end) {
+  // Where planes are few, tiles of the same plane take the lanes that are left, and tasks are parts of the tiles.
+  bool const one_tile_of_taps = tile_count(c.taps, c.tap_tile) == 1;
+  Index const parts = count < num_threads() ? 4 * num_threads() : 1;
+  parallel_for(parallel, count * parts, [&](Index begin, Index end) {
     Worker<Real> worker(c);
-    Index staged = -1;
+    Index staged = -1, staged_planes = 0, groups_for = 0;
+    std::vector<std::vector<Tile>> groups;
     for (Index task = begin; task < end; ++task) {
-      Index const channel_block = task < whole ? task / p.batch : last;
-      Index const sample_block = task < whole ? task % p.batch : task - whole;
+      Index const number = task / parts, part = task % parts;
+      Index const channel_block = number < whole ? number / p.batch : last;
+      Index const sample_block = number < whole ? number % p.batch : number - whole;
       auto const block = make_block(blocks, channel_block, 0, sample_block, p.batch);
-      BlockTensor const in(o.in, o.in_dtype, block), w(o.w, o.w_dtype, block), out(o.out, o.out_dtype, block);
-      // Taps staged for a block of fewer samples lack lanes; a later block never has more samples than the one before
-      // it.
-      if (!o.w_is_shared || staged != channel_block) worker.forget_taps();
-      staged = channel_block;
-      Real factors[most_lanes] = {};
-      if (o.shortcut.data)
-        for (int l = 0; l < block.planes(); ++l)
-          factors[l] = Real(load_scalar(o.shortcut, p.shortcut_dtype, block.channel + l % block.width));
-      for_each_tile({}, c.outputs, c.output_tile, [&](Tile const& tile) {
+      Index const most = one_tile_of_taps ? blocks.lanes / block.planes() : 1;
+      if (groups_for != most) groups = tiles_alike(c, most);
+      groups_for = most;
+      Index const taps_of = o.w_is_shared ? channel_block : number;
+      for (Index g = part; g < Index(groups.size()); g += parts) {
+        auto const& tiles = groups[g];
+        BlockTensor const in(o.in, o.in_dtype, block, &tiles), w(o.w, o.w_dtype, block, &tiles, false),
+            out(o.out, o.out_dtype, block, &tiles);
+        // Taps staged for fewer planes lack lanes.
+        if (staged != taps_of || staged_planes < in.planes.planes) worker.forget_taps();
+        staged = taps_of;
+        staged_planes = in.planes.planes;
+        Real factors[most_lanes] = {};
+        if (o.shortcut.data)
+          for (int l = 0; l < in.planes.planes; ++l)
+            factors[l] = Real(load_scalar(o.shortcut, p.shortcut_dtype, block.channel + l % block.width));
+        Tile const& tile = tiles.front();
         worker.run(in, w, tile);
         auto const extents = tile.extents();
         store_planes(interleaved(worker.out(), extents), extents.data(), out.at(tile.begin),
                      o.shortcut.data ? PlaneShortcut<Real>{factors, in.at(tile.begin)} : PlaneShortcut<Real>{});
-      });
+      }
     }
   });
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "core/scratch.hpp"
 #include "long_conv/cpu/direct_kernels.hpp"
@@ -62,20 +63,80 @@ inline Block make_block(Blocks const& blocks, Index channel_block, Index first_s
           std::min(blocks.samples(channel_block), end_sample - sample)};
 }
 
-// A tensor seen through the planes of a block.
+struct Tile {
+  Extents begin, end;
+  Extents extents() const { return {end[0] - begin[0], end[1] - begin[1], end[2] - begin[2]}; }
+};
+
+template <typename Body>
+void for_each_tile(Extents const& begin, Extents const& extents, Extents const& tile, Body&& body) {
+  Extents i;
+  for (i[0] = 0; i[0] < extents[0]; i[0] += tile[0])
+    for (i[1] = 0; i[1] < extents[1]; i[1] += tile[1])
+      for (i[2] = 0; i[2] < extents[2]; i[2] += tile[2]) {
+        Tile t;
+        for (int axis = 0; axis < 3; ++axis) {
+          t.begin[axis] = begin[axis] + i[axis];
+          t.end[axis] = begin[axis] + std::min(i[axis] + tile[axis], extents[axis]);
+        }
+        body(t);
+      }
+}
+
+// Tiles of outputs in groups of at most `most` that see their input alike: one geometry serves a group, each tile in
+// lanes of its own.
+inline std::vector<std::vector<Tile>> tiles_alike(Correlation const& c, Index most) {
+  struct Group {
+    Extents extents;
+    BoxAxis box[3];
+    std::vector<Tile> tiles;
+  };
+  std::vector<Group> groups;
+  for_each_tile({}, c.outputs, c.output_tile, [&](Tile const& tile) {
+    Group seen{tile.extents(), {}, {tile}};
+    for (int i = 0; i < 3; ++i) {
+      Index const first = c.axes[i].taps_begin;
+      seen.box[i] = make_box(c.axes[i], {tile.begin[i], tile.end[i]}, {first, first + c.taps[i]},
+                             direct_functions().halo(seen.extents.data(), i));
+    }
+    auto const same = [](Segment const& a, Segment const& b) { return a.begin == b.begin && a.end == b.end; };
+    for (auto& group : groups) {
+      bool alike = Index(group.tiles.size()) < most && group.extents == seen.extents;
+      for (int i = 0; alike && i < 3; ++i)
+        alike = same(group.box[i].real, seen.box[i].real) && same(group.box[i].box, seen.box[i].box) &&
+                (!c.axes[i].wraps || group.box[i].source == seen.box[i].source);
+      if (!alike) continue;
+      group.tiles.push_back(tile);
+      return;
+    }
+    groups.push_back(std::move(seen));
+  });
+  std::vector<std::vector<Tile>> result;
+  for (auto& group : groups) result.push_back(std::move(group.tiles));
+  return result;
+}
+
+// A tensor seen through the planes of a block, once for each of `tiles`, of which the first is where it is read or
+// written: the others lie as far from there as they begin later.
 struct BlockTensor {
   Index offsets[most_lanes];
   PlaneTensor planes;
 
-  BlockTensor(ConstView const& view, Dtype dtype, Block const& block)
+  BlockTensor(ConstView const& view, Dtype dtype, Block const& block, std::vector<Tile> const* tiles = nullptr,
+              bool at_tiles = true)
       : planes{const_cast<void*>(view.data),
                dtype,
-               block.planes(),
+               int(block.planes() * (tiles ? tiles->size() : 1)),
                offsets,
                {view.strides.spatial[0], view.strides.spatial[1], view.strides.spatial[2]}} {
-    for (int l = 0; l < block.planes(); ++l)
-      offsets[l] = (block.sample + l / block.width) * view.strides.batch +
-                   (block.channel + l % block.width) * view.strides.channel;
+    for (int l = 0; l < planes.planes; ++l) {
+      int const plane = l % block.planes();
+      offsets[l] = (block.sample + plane / block.width) * view.strides.batch +
+                   (block.channel + plane % block.width) * view.strides.channel;
+      if (tiles && at_tiles)
+        for (int i = 0; i < 3; ++i)
+          offsets[l] += ((*tiles)[l / block.planes()].begin[i] - tiles->front().begin[i]) * view.strides.spatial[i];
+    }
   }
   BlockTensor(BlockTensor const&) = delete;
 
@@ -101,26 +162,6 @@ inline ConstView reversed(ConstView view, Dtype dtype, Problem const& p) {
 inline View reversed(View const& view, Dtype dtype, Problem const& p) {
   auto const r = reversed(ConstView(view), dtype, p);
   return {const_cast<void*>(r.data), r.strides};
-}
-
-struct Tile {
-  Extents begin, end;
-  Extents extents() const { return {end[0] - begin[0], end[1] - begin[1], end[2] - begin[2]}; }
-};
-
-template <typename Body>
-void for_each_tile(Extents const& begin, Extents const& extents, Extents const& tile, Body&& body) {
-  Extents i;
-  for (i[0] = 0; i[0] < extents[0]; i[0] += tile[0])
-    for (i[1] = 0; i[1] < extents[1]; i[1] += tile[1])
-      for (i[2] = 0; i[2] < extents[2]; i[2] += tile[2]) {
-        Tile t;
-        for (int axis = 0; axis < 3; ++axis) {
-          t.begin[axis] = begin[axis] + i[axis];
-          t.end[axis] = begin[axis] + std::min(i[axis] + tile[axis], extents[axis]);
-        }
-        body(t);
-      }
 }
 
 inline Index tile_count(Extents const& extents, Extents const& tile) {

@@ -31,8 +31,9 @@ struct TransformCost {
   // Forward along a causal axis, exactly: 1D, 256 taps on 256 0.56 instead of 0.40 us, 1024 on 1024 2.3 instead of 1.5
   // us.
   double causal = 1.6;
-  // Along two, times sqrt(points x taps): 8x8 taps on 8x8 7 us, 32x32 on 32x32 126 us, 64x64 on 64x64 310 us.
-  double doubly_causal = 0.12;
+  // Along two, times sqrt(points x taps), up to 64 points an axis and, in tiles, beyond: as many taps as points, 40x40
+  // 74, 64x64 187 us; 80x80 98, 96x96 135, 128x128 215, 192x192 515, 256x256 1204 us.
+  double doubly_causal = 0.046, in_tiles = 0.016;
 };
 
 // Sum over d in [begin, end) of max(0, extent - |d|): the pairs of an output and a tap that meet input.
@@ -67,17 +68,20 @@ inline double direct_time(Problem const& p, bool in_double) {
 
 inline double transform_time(Problem const& p, bool in_double) {
   TransformCost const cost;
-  double length = 1, points = 1, taps = 1;
+  double length = 1, points = 1, taps = 1, longest = 0;
   int causal = 0;
   for (auto const& [extent, filter, centre, boundary] : p.axes) {
     double const n = double(extent);
     double const reach = std::clamp(std::max(double(centre), double(filter) - 1 - double(centre)), 0.0, n - 1);
     length *= boundary == Boundary::circular ? n : n + reach;
     points *= n;
+    longest = std::max(longest, n);
     taps *= std::min(n, double(filter));
     causal += boundary == Boundary::causal && extent > 1 && p.direction == Direction::forward;
   }
-  if (causal > 1) return cost.doubly_causal * std::sqrt(points * taps) * (in_double ? cost.in_double : 1.0);
+  if (causal > 1)
+    return (longest > 64 ? cost.in_tiles : cost.doubly_causal) * std::sqrt(points * taps) *
+           (in_double ? cost.in_double : 1.0);
   double const share = std::pow(points / length, 1.0 / p.rank);
   double const work = length * std::log2(std::max(length, 2.0)) * share;
   double const time =

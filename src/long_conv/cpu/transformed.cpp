@@ -79,6 +79,7 @@ void forward(Problem const& p, ForwardArgs const& a) {
       for (auto b = p.batch * split / splits; b < p.batch * (split + 1) / splits; ++b) {
         if (p.sharing == FilterSharing::per_sample) task.load_filters(a.k, b, channels);
         task.load_image(0, a.x, b, channels);
+        task.set_output(a.y, a.shortcut, b, channels);
         for (int c = 0; c < channels.count; ++c) task.convolve(c);
         task.store_image(a.y, a.shortcut, a.x, b, channels);
       }
@@ -123,6 +124,7 @@ void backward(Problem const& p, BackwardArgs const& a) {
       if (!shared && a.dk.data) std::fill_n(task.gradient(0), plan->spectrum * channels.count, Real(0));
       task.load_image(0, a.dy, b, channels);
       if (needs_x) task.load_image(1, a.x, b, channels);
+      task.set_output(a.dx, a.shortcut, b, channels);
       for (int c = 0; c < channels.count; ++c) {
         if (products)
           products[(channels.first + c) * chunks + chunk] += inner_product(task.image(0, c), task.image(1, c), *plan);

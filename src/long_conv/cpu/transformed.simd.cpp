@@ -25,6 +25,10 @@ void filter_spectrum(Geometry<Real> const& g, Real const* plane, Real* spectrum,
   for (Index number = 0; number < g.groups; ++number) {
     V* const k = registers_of(spectrum) + number * group_spectrum(g);
     load_group(g, g.filter, registers_of(half), number, in_group);
+    if (g.column_kind == AxisKind::tiles) {
+      tile_spectrum(g, in_group, k, registers_of(work));
+      continue;
+    }
     group_forward(g, g.filter, in_group);
     for_each_frequency(g, [&](Index i, Index f) {
       k[f] = in_group[i] * scale;
@@ -49,6 +53,8 @@ void convolve(Geometry<Real> const& g, Real const* spectrum, Real const* taps, R
         in_group[i] = negated_fma(im, k[f + 1], re * k[f]);
         in_group[i + 1] = fma(re, k[f + 1], im * k[f]);
       });
+    else if (g.column_kind == AxisKind::tiles)
+      tiles_product(g, k, in_group, in_group + 2 * g.image.middle * g.column_capacity, registers_of(work));
     else
       toeplitz_product(g, k, in_group);
     group_inverse(g, g.image, in_group);
@@ -59,8 +65,8 @@ void convolve(Geometry<Real> const& g, Real const* spectrum, Real const* taps, R
 }
 
 template <typename Real>
-void backward(Geometry<Real> const& g, Real const* spectrum, Real* dy, Real const* x, Real* gradient, Real* half,
-              Real* group, Real* work) {
+void backward(Geometry<Real> const& g, Real const* spectrum, Real const* dy, Real const* x, Real* dx, Real* gradient,
+              Real* half, Real* group, Real* work) {
   using V = Vector<Real>;
   V* const dy_half = registers_of(half);
   V* const x_half = dy_half + 2 * Index(g.groups) * lanes<Real> * half_pitch(g.image, lanes<Real>);
@@ -90,7 +96,7 @@ void backward(Geometry<Real> const& g, Real const* spectrum, Real* dy, Real cons
     group_inverse(g, g.image, d);
     store_group(g, g.image, d, number, dy_half);
   }
-  if (spectrum) real_inverse(g, g.image, dy_half, dy, registers_of(work));
+  if (spectrum) real_inverse(g, g.image, dy_half, dx, registers_of(work));
 }
 
 template <typename Real>

@@ -27,8 +27,8 @@ enum class RealAxis {
 enum class AxisKind {
   transform,        // cyclic, multiplied with the filter's spectrum
   toeplitz,         // direct sum over this and earlier points: exact causality
-  strict_toeplitz,  // over earlier points alone: columns are blocks of a causal axis, whose own part is added by a
-                    // direct product
+  strict_toeplitz,  // over earlier points alone: they are blocks of a causal axis, whose own part is added by itself
+  tiles             // over this and earlier points: directly within a tile of `period`, by transforms between tiles
 };
 
 // A staged plane: an image, or a filter by its positions.
@@ -44,10 +44,12 @@ struct Geometry {
   int groups;              // of `lanes` frequencies
   fft::Passes<Real> rows;  // length M (right_angle) or N (hermitian)
   AxisKind middle_kind, column_kind;
-  std::int64_t period;  // Toeplitz columns: sums stay within runs of so many columns
+  std::int64_t period;  // Toeplitz columns: direct sums stay within runs of so many columns
   std::int64_t middle_points,
-      column_points;                  // of a spectrum: lengths of the transforms, or distances of a Toeplitz product
+      column_points;  // of a spectrum: lengths of the transforms, or distances of a Toeplitz product, or what tiles take
   fft::Passes<Real> middle, columns;  // of length 1 where there is nothing to transform
+  fft::Passes<Real> tile;             // AxisKind::tiles: of 2 period points
+  std::int64_t tile_distances;        // AxisKind::tiles: between tiles of columns, this one (0) included
   Real const* turn;                   // right_angle: [M][cos, sin] of -pi n / 2M
   Real const* twiddle;                // of a long axis in four steps: [groups][columns][re, im][lanes]; else null
   int const* slot;                    // hermitian: [frequencies] slots of f, then [frequencies] slots of N - f
@@ -59,12 +61,24 @@ struct Geometry {
 
 // Elements of the buffers, in units of Real.
 //   half:     a half-transformed plane, [groups * lanes][half_pitch][re, im][lanes]
-//   group:    one group in work, [middle_points][column_capacity][re, im][lanes]
-//   spectrum: [groups][middle_points][column_points][re, im][lanes]
-//   work:     [rows.length][re, im][lanes]
+//   group:    one group in work, [middle_points][column_capacity][re, im][lanes]; behind it, where columns are in tiles,
+//             the transforms of the tiles, [2 period][tile_pitch][re, im][lanes], a tile being [middle][tile of columns]
+//   spectrum: [groups][middle_points][column_points][re, im][lanes]; with tiles a group of it is [middle_points][period],
+//             taps within a tile, then [2 period][middle_points][tile_distances]
+//   work:     [rows.length or 2 period][re, im][lanes]
 // Strips of `lanes` columns between two rows of `half`: odd, so that the rows of a column do not all fall on one set of
 // the cache.
 FALTUNG_INLINE std::int64_t half_pitch(Grid const& grid, int lanes) { return (grid.middle * grid.pitch / lanes) | 1; }
+
+// Tiles of an image in `group`: odd, for the same reason.
+template <typename Real>
+FALTUNG_INLINE std::int64_t tiles_of_columns(Geometry<Real> const& g) {
+  return (g.image.columns + g.period - 1) / g.period;
+}
+template <typename Real>
+FALTUNG_INLINE std::int64_t tile_pitch(Geometry<Real> const& g) {
+  return (g.image.middle * tiles_of_columns(g)) | 1;
+}
 
 template <typename Real>
 struct TransformedKernels {
@@ -79,10 +93,10 @@ struct TransformedKernels {
   void (*convolve)(Geometry<Real> const&, Real const* spectrum, Real const* taps, Real const* x, Real* y, Real* half,
                    Real* group, Real* work);
 
-  // dy is replaced by dx = dy correlated with the filter (where spectrum is not null); gradient += the spectrum of dy
+  // dx = dy correlated with the filter (where spectrum is not null), dx may be dy; gradient += the spectrum of dy
   // correlated with x (where x is not null). half and group have room for two.
-  void (*backward)(Geometry<Real> const&, Real const* spectrum, Real* dy, Real const* x, Real* gradient, Real* half,
-                   Real* group, Real* work);
+  void (*backward)(Geometry<Real> const&, Real const* spectrum, Real const* dy, Real const* x, Real* dx, Real* gradient,
+                   Real* half, Real* group, Real* work);
 
   // to[column * to_pitch + row] = from[row * from_pitch + column]
   void (*transpose)(Real const* from, std::int64_t from_pitch, std::int64_t rows, std::int64_t columns, Real* to,

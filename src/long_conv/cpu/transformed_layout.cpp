@@ -30,7 +30,7 @@ double cost_of(Layout const& l, int lanes) {
   double const transposition = 4.0 * groups * lanes * strips;
   // Pairs of a Toeplitz product: 4 multiply-adds and their loads; of a block with itself: one.
   double product = 3.0 * l.lengths[1] * l.lengths[2], within = 0;
-  if (l.kinds[2] != AxisKind::transform) {
+  if (l.kinds[2] != AxisKind::transform && l.kinds[2] != AxisKind::tiles) {
     auto const pairs = [](std::int64_t points, std::int64_t distances) {
       return distances * (points - 0.5 * (double(distances) - 1));
     };
@@ -40,9 +40,20 @@ double cost_of(Layout const& l, int lanes) {
     if (l.kinds[2] == AxisKind::strict_toeplitz && l.level != Level::between_runs)
       within = middle / l.image[1] * strips * 0.5 * l.image[0] * (l.image[0] + 1) * 1.3;
   }
+  double between_tiles = 0;
+  if (l.arrangement == Arrangement::causal_tiles) {
+    auto const strict = [](std::int64_t points, std::int64_t distances) {
+      return (distances - 1) * (points - 0.5 * double(distances));
+    };
+    std::int64_t const tiles = (l.image[2] + l.period - 1) / l.period;
+    product = 5.0 * strict(l.image[1], l.lengths[1]) *
+              (tiles * 0.5 * l.period * (l.period + 1) + 2.0 * l.period * strict(tiles, l.tile_distances));
+    between_tiles = double(l.image[1]) * double(tiles) * fft::cost(int(2 * l.period));
+  }
   double const paired = l.real_axis == RealAxis::hermitian ? std::ceil(strips / 2) : strips;
   return lanes * (paired * fft::cost(int(l.lengths[0])) + transposition + within +
-                  groups * (l.image[2] * transform(1) + l.lengths[1] * transform(2) + product));
+                  groups * (l.image[2] * transform(1) + l.lengths[1] * transform(2) + product + between_tiles)) *
+         (l.tile_rows ? double((l.tiled_extent + l.tile_rows - 1) / l.tile_rows) : 1.0);
 }
 
 // Tries the row lengths that could pay, keeps the cheapest.
@@ -50,7 +61,8 @@ void offer(std::optional<Layout>& best, Layout layout, std::int64_t minimum, boo
   auto const consider = [&](std::int64_t length, RealAxis real_axis) {
     layout.lengths[0] = length;
     layout.real_axis = real_axis;
-    layout.positions = {real_axis == RealAxis::hermitian ? length : 2 * length, layout.lengths[1], layout.lengths[2]};
+    layout.positions = {real_axis == RealAxis::hermitian ? length : 2 * length, layout.lengths[1],
+                        layout.tile_distances ? layout.positions[2] : layout.lengths[2]};
     layout.cost = cost_of(layout, lanes);
     if (!best || layout.cost < best->cost) best = layout;
   };
@@ -197,6 +209,40 @@ Layouts choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNee
       }
     }
   }
+  if (causal.size() == 2 && std::max(extent, rows) > precise_extent)
+    for (std::int64_t const tile_rows : {16, 32, 48, 64})
+      for (std::int64_t const block : {16, 32, 48, 64}) {
+        if (tile_rows >= rows || block >= extent || block % lanes != 0) continue;
+        std::int64_t const blocks = (extent + block - 1) / block, row_blocks = (rows + tile_rows - 1) / tile_rows;
+        std::optional<Layout> within, earlier;
+        offer(within,
+              Layout{.arrangement = Arrangement::causal_blocks,
+                     .tile_rows = tile_rows,
+                     .tiled_extent = rows,
+                     .walk = {{axis, middle, axis}, {1, 1, block}},
+                     .image = {block, tile_rows, blocks},
+                     .lengths = {0, std::min(tile_rows, axes[middle].filter),
+                                 std::min(blocks, (axes[axis].filter - 1) / block + 2)},
+                     .kinds = {AxisKind::transform, AxisKind::toeplitz, AxisKind::strict_toeplitz},
+                     .wrapped = block - 1},
+              2 * block, false, lanes);
+        auto const distances = std::min(blocks, (axes[axis].filter - 1) / block + 2);
+        Layout tiles{.arrangement = Arrangement::causal_tiles,
+                     .period = block,
+                     .tile_distances = distances,
+                     .walk = {{middle, middle, axis}, {1, tile_rows, 1}},
+                     .image = {tile_rows, row_blocks, extent},
+                     .lengths = {0, std::min(row_blocks, (axes[middle].filter - 1) / tile_rows + 2),
+                                 block + 2 * block * distances},
+                     .kinds = {AxisKind::transform, AxisKind::strict_toeplitz, AxisKind::tiles},
+                     .wrapped = tile_rows - 1};
+        tiles.positions[2] = std::min(axes[axis].filter, extent);
+        offer(earlier, tiles, 2 * tile_rows, false, lanes);
+        if (within->cost + earlier->cost < best->cost + (between ? between->cost : 0.0)) {
+          best = within;
+          between = earlier;
+        }
+      }
   return {*best, between};
 }
 

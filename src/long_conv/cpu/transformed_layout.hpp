@@ -13,6 +13,9 @@ namespace faltung::long_conv::cpu {
 
 using Extents = std::array<std::int64_t, 3>;
 
+// Up to this many points an axis the contract allows fp32 an error of 3e-7, beyond 1e-6.
+inline constexpr std::int64_t precise_extent = 64;
+
 // Axis a of the plane walks along axis axis[a] of the problem in steps of step[a].
 struct Walk {
   std::array<int, 3> axis;
@@ -42,16 +45,21 @@ enum class Causality { exact, rounded };
 enum class Arrangement {
   grid,          // each axis of the plane is an axis of the problem
   four_step,     // one long axis as rows x columns in the order of memory, with twiddles between the two transforms
-  causal_blocks  // one causal axis: columns are blocks, rows the places in a block
+  causal_blocks,  // one causal axis: columns are blocks, rows the places in a block
+  causal_tiles    // two causal axes: rows are the places in a block of the first, middle its blocks, columns the second
 };
 
-// A long causal axis in two levels: blocks within a run of blocks, and runs as the blocks of a second layout.
+// A long causal axis in two levels: blocks within a run of blocks, and runs as the blocks of a second layout. Two causal
+// axes: rows of tiles with themselves, and what they get from earlier rows of tiles by a second layout.
 enum class Level { only, within_runs, between_runs };
 
 struct Layout {
   Arrangement arrangement = Arrangement::grid;
   Level level = Level::only;
-  std::int64_t period = 0;  // blocks of a run; 0 where all blocks are one run
+  std::int64_t period = 0;     // blocks of a run, columns of a tile; 0 where all blocks are one run
+  std::int64_t tile_rows = 0;  // of the middle axis that are served at a time, of tiled_extent in all; 0: all
+  std::int64_t tiled_extent = 0;
+  std::int64_t tile_distances = 0;  // causal_tiles: between tiles of columns
   Walk walk;
   Extents image;      // extents of the plane
   Extents lengths;    // of the transforms (rows: M or N of transformed_kernels.hpp), or distances of a Toeplitz product
@@ -64,7 +72,7 @@ struct Layout {
 
 struct Layouts {
   Layout layout;
-  std::optional<Layout> between_runs;  // its result is added
+  std::optional<Layout> earlier;  // what comes from earlier runs or rows of tiles: its result is added
 };
 
 Layouts choose_layout(std::array<Axis, 3> const&, Causality, int lanes);

@@ -91,31 +91,69 @@ std::vector<Piece> causal_block_image(Layout const& l, std::array<Axis, 3> const
   return pieces;
 }
 
-// Tap o = d block + e of the axis in blocks serves block distances d (e >= 0) and d + 1 (e < 0): columns are distances,
-// rows places.
-std::vector<Piece> causal_block_pieces(Layout const& l, std::array<Axis, 3> const& axes, Extents const& source,
-                                       std::int64_t pitch) {
-  std::vector<Piece> pieces;
-  auto const block = l.walk.step[2];
-  int const axis = l.walk.axis[0];
-  auto const middle = l.lengths[1];
-  auto const last = std::min(axes[axis].filter, axes[axis].extent) - 1;  // tap
-  auto const row_pitch = l.positions[1] * pitch;
+// Tap o = d block + e of an axis in blocks serves block distances d (e >= 0) and d + 1 (e < 0), rows of the plane being
+// places: body(first distance, distances, first tap, first row, rows) of taps that step by a block with the distance.
+template <typename Body>
+void for_each_block_run(Layout const& l, Axis const& axis, std::int64_t block, std::int64_t distances, Body&& body) {
+  auto const last = std::min(axis.filter, axis.extent) - 1;  // tap
   for (bool const below : {false, true}) {
     auto const first_row = below ? l.positions[0] - (block - 1) : 0, length = below ? block - 1 : block;
     auto const tap_of = [&](std::int64_t d) { return d * block - (below ? block - 1 : 0); };
-    auto const add = [&](std::int64_t d, std::int64_t columns, std::int64_t rows) {
-      if (columns <= 0 || rows <= 0) return;
-      Piece piece{.extents = {rows, middle, columns}, .source = source, .plane = first_row * row_pitch + d};
-      piece.source[axis] = tap_of(d);
-      pieces.push_back(piece);
+    auto const add = [&](std::int64_t d, std::int64_t count, std::int64_t rows) {
+      if (count > 0 && rows > 0) body(d, count, tap_of(d), first_row, rows);
     };
     // Distances 1 .. full - 1 have all their taps, `full` may have some.
     std::int64_t full = 1;
-    while (full < l.lengths[2] && tap_of(full) + length - 1 <= last) ++full;
+    while (full < distances && tap_of(full) + length - 1 <= last) ++full;
     add(1, full - 1, length);
-    if (full < l.lengths[2]) add(full, 1, last - tap_of(full) + 1);
+    if (full < distances) add(full, 1, last - tap_of(full) + 1);
   }
+}
+
+// Columns are distances, rows places.
+std::vector<Piece> causal_block_pieces(Layout const& l, std::array<Axis, 3> const& axes, Extents const& source,
+                                       std::int64_t pitch) {
+  int const axis = l.walk.axis[0];
+  std::vector<Piece> pieces;
+  for_each_block_run(l, axes[axis], l.walk.step[2], l.lengths[2],
+                     [&](std::int64_t d, std::int64_t columns, std::int64_t tap, std::int64_t row, std::int64_t rows) {
+                       Piece piece{.extents = {rows, l.lengths[1], columns},
+                                   .source = source,
+                                   .plane = row * l.positions[1] * pitch + d};
+                       piece.source[axis] = tap;
+                       pieces.push_back(piece);
+                     });
+  return pieces;
+}
+
+// Rows of tiles: the same along the first axis of the plane, whose distances are the middle axis; columns are the taps of
+// the second causal axis.
+std::vector<Piece> causal_tile_image(Layout const& l, std::array<Axis, 3> const& axes, std::int64_t pitch) {
+  int const axis = l.walk.axis[0];
+  auto const rows = l.walk.step[1], full = axes[axis].extent / rows, rest = axes[axis].extent % rows;
+  std::vector<Piece> pieces;
+  auto const add = [&](std::int64_t first, std::int64_t count, std::int64_t length) {
+    Piece piece{.extents = {length, count, l.image[2]}, .source = {}, .plane = first * pitch};
+    piece.source[axis] = first * rows;
+    pieces.push_back(piece);
+  };
+  if (full) add(0, full, rows);
+  if (rest) add(full, 1, rest);
+  return pieces;
+}
+
+std::vector<Piece> causal_tile_pieces(Layout const& l, std::array<Axis, 3> const& axes, Extents const& source,
+                                      std::int64_t pitch) {
+  int const axis = l.walk.axis[0];
+  std::vector<Piece> pieces;
+  for_each_block_run(l, axes[axis], l.walk.step[1], l.lengths[1],
+                     [&](std::int64_t d, std::int64_t distances, std::int64_t tap, std::int64_t row, std::int64_t rows) {
+                       Piece piece{.extents = {rows, distances, l.positions[2]},
+                                   .source = source,
+                                   .plane = (row * l.positions[1] + d) * pitch};
+                       piece.source[axis] = tap;
+                       pieces.push_back(piece);
+                     });
   return pieces;
 }
 
@@ -138,9 +176,6 @@ std::vector<Real> make_twiddle(TransformedPlan<Real> const& plan, Layout const& 
   return result;
 }
 
-// Up to this many points an axis the contract allows fp32 an error of 3e-7, beyond 1e-6.
-constexpr std::int64_t precise_extent = 64;
-
 template <typename Real>
 std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes, Layout const& l) {
   auto const& kernels = transformed_kernels<Real>();
@@ -155,6 +190,8 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
   auto const length_of = [&](int axis) { return l.kinds[axis] == AxisKind::transform ? int(l.lengths[axis]) : 1; };
   plan.middle = std::make_unique<fft::Plan<Real>>(length_of(1), kernels.max_radix);
   plan.columns = std::make_unique<fft::Plan<Real>>(length_of(2), kernels.max_radix);
+  plan.tile = std::make_unique<fft::Plan<Real>>(l.tile_distances ? int(2 * l.period) : 1, kernels.max_radix);
+  plan.tile_rows = l.tile_rows;
 
   auto& g = plan.geometry;
   g.real_axis = l.real_axis;
@@ -164,6 +201,8 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
   g.rows = plan.rows->passes();
   g.middle = plan.middle->passes();
   g.columns = plan.columns->passes();
+  g.tile = plan.tile->passes();
+  g.tile_distances = l.tile_distances;
   g.middle_kind = l.kinds[1];
   g.column_kind = l.kinds[2];
   g.period = l.period ? l.period : l.image[2];
@@ -192,7 +231,8 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
   g.slot = plan.slot.data();
   if (l.arrangement == Arrangement::four_step) plan.twiddle = make_twiddle(plan, l, lanes);
   g.twiddle = plan.twiddle.empty() ? nullptr : plan.twiddle.data();
-  g.column_capacity = std::max<std::int64_t>({image_pitch, l.lengths[2], filter_pitch});
+  bool const tiles = l.arrangement == Arrangement::causal_tiles;
+  g.column_capacity = std::max<std::int64_t>({image_pitch, tiles ? 0 : l.lengths[2], filter_pitch});
 
   Extents centres;
   plan.folds = false;
@@ -230,6 +270,13 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
       }
       break;
     }
+    case Arrangement::causal_tiles:
+      plan.image = causal_tile_image(l, axes, image_pitch);
+      plan.image_is_padded = plan.image.size() != 1;
+      if (auto const source =
+              single_taps(needs, centres, [&](int i) { return i == axis || i == l.walk.axis[2]; }))
+        plan.filter = causal_tile_pieces(l, axes, *source, filter_pitch);
+      break;
   }
 
   // A cyclic row axis transforms padding columns together with true ones.
@@ -241,8 +288,9 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
   plan.image_half = rows_capacity * half_pitch(g.image, lanes) * lanes * 2;
   plan.filter_half = rows_capacity * half_pitch(g.filter, lanes) * lanes * 2;
   plan.group = std::size_t(std::max(l.image[1], l.lengths[1])) * g.column_capacity * 2 * lanes;
+  if (tiles) plan.group += std::size_t(g.tile.length) * tile_pitch(g) * 2 * lanes;
   plan.spectrum = rows_capacity * l.lengths[1] * l.lengths[2] * 2;
-  plan.work = std::size_t(length) * 2 * lanes;
+  plan.work = std::size_t(std::max(length, g.tile.length)) * 2 * lanes;
   return result;
 }
 
@@ -271,9 +319,13 @@ std::string TransformedPlan<Real>::text() const {
                            g.period < g.image.columns ? concatenate(" of a run of ", g.period) : std::string(),
                            ", a block with itself directly");
       break;
+    case Arrangement::causal_tiles:
+      return concatenate(g.rows.length, " right-angle points along axis ", walk.axis[0], ", tiles of ", g.period,
+                         " along axis ", walk.axis[2], " by ", g.tile.length, " cyclic points");
   }
   if (g.middle_points > 1) result += concatenate(", axis ", walk.axis[1], " ", points(g.middle_kind, g.middle_points));
-  if (between_runs) result += "; between runs: " + between_runs->text();
+  if (tile_rows) result += concatenate(", in rows of tiles of ", tile_rows);
+  if (earlier) result += (tile_rows ? "; from earlier rows of tiles: " : "; between runs: ") + earlier->text();
   return result +
          concatenate(", ", transformed_kernels<Real>().lanes, " lanes of ", sizeof(Real) == 4 ? "fp32" : "fp64");
 }
@@ -297,9 +349,9 @@ std::shared_ptr<TransformedPlan<Real> const> transformed_plan(std::array<Axis, 3
       }
   }
   int const lanes = transformed_kernels<Real>().lanes;
-  auto const [layout, between_runs] = choose_layout(axes, causality, lanes);
+  auto const [layout, earlier] = choose_layout(axes, causality, lanes);
   auto plan = make_plan<Real>(axes, layout);
-  if (between_runs) plan->between_runs = make_plan<Real>(axes, *between_runs);
+  if (earlier) plan->earlier = make_plan<Real>(axes, *earlier);
   bool const small =
       std::all_of(axes.begin(), axes.end(), [](Axis const& axis) { return axis.extent <= precise_extent; });
   if (sizeof(Real) == 4 && small) plan->precise = make_plan<double>(axes, layout);

@@ -40,7 +40,7 @@ struct TransformedPlan {
   // Elements of Real of the buffers of TransformedKernels, for one plane.
   std::size_t image_plane, filter_plane, image_half, filter_half, group, spectrum, work;
 
-  std::unique_ptr<fft::Plan<Real>> rows, middle, columns;
+  std::unique_ptr<fft::Plan<Real>> rows, middle, columns, tile;
   std::vector<Real> turn, twiddle;
   std::vector<int> slot;
 
@@ -49,8 +49,11 @@ struct TransformedPlan {
   // elsewhere.
   std::shared_ptr<TransformedPlan<double> const> precise;
 
-  // Causal blocks in runs: what runs of blocks get from earlier runs, to be added. Null where there are none.
-  std::shared_ptr<TransformedPlan const> between_runs;
+  // Two causal axes: rows of the middle axis that are served at a time, a row of tiles; 0: all.
+  std::int64_t tile_rows;
+
+  // What comes from earlier runs of causal blocks, or earlier rows of tiles, to be added. Null where there are none.
+  std::shared_ptr<TransformedPlan const> earlier;
 
   std::string text() const;  // for explain
 };

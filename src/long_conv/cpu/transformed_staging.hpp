@@ -1,8 +1,10 @@
 // How tensors of any dtype and layout come into the planes of cpu.transformed and back: shared by its images and its
 // filters.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <type_traits>
 
 #include "long_conv/cpu/planes.hpp"
 #include "long_conv/cpu/transformed_plan.hpp"
@@ -35,6 +37,42 @@ class Staging {
   // Blocks of a causal axis: rows of the plane are neighbours in memory.
   static bool transposes(Plan const& plan) { return plan.arrangement == Arrangement::causal_blocks; }
   bool transposes() const { return transposes(plan_); }
+
+  // The plane of a tensor that lies in memory as the staged plane would: the kernels work on it where it is. Null elsewhere.
+  template <typename View>
+  auto in_place(View const& view, Dtype dtype, std::int64_t b, Channels channels) const {
+    auto const& g = plan_.geometry.image;
+    auto const& s = view.strides.spatial;
+    using Element = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>, Real const, Real>;
+    bool const alike = plan_.arrangement == Arrangement::grid && !plan_.image_is_padded && channels.count == 1 &&
+                       dtype == (sizeof(Real) == 4 ? FALTUNG_F32 : FALTUNG_F64) && g.pitch == g.columns &&
+                       (g.columns == 1 || s[plan_.walk.axis[2]] == 1) &&
+                       (g.middle == 1 || s[plan_.walk.axis[1]] == g.pitch) &&
+                       (g.rows == 1 || s[plan_.walk.axis[0]] == g.middle * g.pitch);
+    auto const offset = b * view.strides.batch + channels.first * view.strides.channel;
+    return alike ? static_cast<Element*>(view.data) + offset : nullptr;
+  }
+
+  // Between an image in the order of the problem, [extents], and its plane. `middle`: of the middle axis, from the first
+  // on.
+  void line_to_plane(Real const* line, Extents const& extents, std::int64_t middle, Real* plane) const {
+    if (plan_.image_is_padded || middle < plan_.geometry.image.middle) std::fill_n(plane, plan_.image_plane, Real(0));
+    for_each_piece(middle, [&](Piece const& piece) {
+      if (transposes())
+        transpose_in(piece, line, extents, plane, plan_.geometry.image);
+      else
+        load_planes(at(line_tensor(line, extents), piece), piece.extents.data(), in_plane(piece, plane));
+    });
+  }
+  void plane_to_line(Real const* plane, Extents const& extents, std::int64_t middle, Real* line) const {
+    for_each_piece(middle, [&](Piece const& piece) {
+      if (transposes())
+        transpose_out(piece, plane, plan_.geometry.image, line, extents);
+      else
+        store_planes(in_plane(piece, const_cast<Real*>(plane)), piece.extents.data(),
+                     at(line_tensor(line, extents), piece));
+    });
+  }
 
   // A piece between the order of the problem, [extents], and a plane whose rows are neighbours there.
   void transpose_in(Piece const& piece, Real const* from, Extents const& extents, Real* plane, Grid const& g) const {
@@ -88,7 +126,24 @@ class Staging {
   Plan const& plan_;
   TransformedKernels<Real> const& kernels_;
 
+  PlaneScratch<Real> in_plane(Piece const& piece, Real* plane) const {
+    auto const& g = plan_.geometry.image;
+    return {plane + piece.plane, std::int64_t(plan_.image_plane), {g.middle * g.pitch, g.pitch, 1}};
+  }
+
  private:
+  template <typename Body>
+  void for_each_piece(std::int64_t middle, Body&& body) const {
+    for (Piece piece : plan_.image) {
+      piece.extents[1] = std::min(piece.extents[1], middle);
+      body(piece);
+    }
+  }
+  static PlaneTensor line_tensor(Real const* line, Extents const& e) {
+    static constexpr std::int64_t first = 0;
+    return {const_cast<Real*>(line), sizeof(Real) == 4 ? FALTUNG_F32 : FALTUNG_F64, 1, &first, {e[1] * e[2], e[2], 1}};
+  }
+
   std::int64_t offsets_[most_lanes];
 };
 

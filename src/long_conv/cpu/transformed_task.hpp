@@ -14,7 +14,7 @@ namespace faltung::long_conv::cpu::transformed {
 template <typename Real>
 class Task : Staging<Real> {
   using Staging<Real>::p_, Staging<Real>::plan_, Staging<Real>::kernels_, Staging<Real>::tensor, Staging<Real>::at,
-      Staging<Real>::transpose_in, Staging<Real>::transpose_out, Staging<Real>::transposes;
+      Staging<Real>::transposes, Staging<Real>::line_to_plane, Staging<Real>::plane_to_line, Staging<Real>::in_plane, Staging<Real>::in_place;
 
  public:
   using typename Staging<Real>::Plan;
@@ -28,13 +28,13 @@ class Task : Staging<Real> {
     gradients_ = needs_gradient ? scratch_.take<Real>(plan.spectrum * capacity) : nullptr;
     if (transposes()) {
       within_ = scratch_.take<Real>(within_room(plan) * capacity);
-      outputs_ = scratch_.take<Real>(plan.image_plane * capacity);
+      outputs_ = scratch_.take<Real>(plan.image_plane);
       lines_ = scratch_.take<Real>(count_of(image_extents(problem)) * capacity);
     }
-    if (plan.between_runs) {
-      runs_.emplace(problem, *plan.between_runs, capacity, scratch_);
-      runs_planes_ = scratch_.take<Real>(plan.between_runs->image_plane * capacity);
-      runs_lines_ = scratch_.take<Real>(count_of(image_extents(problem)));
+    if (plan.earlier) {
+      earlier_.emplace(problem, *plan.earlier, capacity, scratch_);
+      earlier_plane_ = scratch_.take<Real>(plan.earlier->image_plane);
+      earlier_line_ = scratch_.take<Real>(count_of(image_extents(problem)));
     }
     half_ = scratch_.take<Real>(half_room(plan, planes));
     group_ = scratch_.take<Real>(group_room(plan, planes));
@@ -70,28 +70,35 @@ class Task : Staging<Real> {
     } else {
       filters_.load(filters_.taps_of(k, b, channels), half_, group_, work_);
     }
-    if (runs_) runs_->load(runs_->taps_of(k, b, channels), half_, group_, work_);
+    if (earlier_) earlier_->load(earlier_->taps_of(k, b, channels), half_, group_, work_);
     if (transposes()) filters_.load_within_blocks(k, b, channels, within_, within_room(plan_));
   }
 
-  Real* image(int which, int channel) const { return images_[which] + channel * plan_.image_plane; }
+  // The plane of x or dy, staged or where it lies.
+  Real const* image(int which, int channel) const { return sources_[which] + channel * plan_.image_plane; }
 
   void load_image(int which, ConstView const& x, std::int64_t b, Channels channels) {
-    if (plan_.image_is_padded) std::fill_n(images_[which], plan_.image_plane * channels.count, Real(0));
     auto const source = tensor(x, p_.x_dtype, b, channels);
     if (transposes()) {
       Extents const extents = image_extents(p_);
       load_planes(source, extents.data(), contiguous(lines_, extents));
-      for (int c = 0; c < channels.count; ++c)
-        for (auto const& piece : plan_.image)
-          transpose_in(piece, lines_ + c * count_of(extents), extents, image(which, c), plan_.geometry.image);
       return;
     }
+    sources_[which] = in_place(x, p_.x_dtype, b, channels);
+    if (sources_[which]) return;
+    sources_[which] = images_[which];
+    if (plan_.image_is_padded) std::fill_n(images_[which], plan_.image_plane * channels.count, Real(0));
     for (auto const& piece : plan_.image) load_planes(at(source, piece), piece.extents.data(), in_image(which, piece));
   }
 
-  // y = image 0 + shortcut x
+  // Where the results of sample b go: y itself if it lies as the kernels write it and nothing is added to it.
+  void set_output(View const& y, ConstVector const& shortcut, std::int64_t b, Channels channels) {
+    target_ = y.data && !shortcut.data ? in_place(y, p_.x_dtype, b, channels) : nullptr;
+  }
+
+  // y = result + shortcut x
   void store_image(View const& y, ConstVector const& shortcut, ConstView const& x, std::int64_t b, Channels channels) {
+    if (target_ && !transposes()) return;
     Real factors[most_lanes] = {};
     if (shortcut.data) {
       std::int64_t const first = channels.first * shortcut.stride;
@@ -104,16 +111,6 @@ class Task : Staging<Real> {
 
     if (transposes()) {
       Extents const extents = image_extents(p_);
-      for (int c = 0; c < channels.count; ++c) {
-        Real* const line = lines_ + c * count_of(extents);
-        for (auto const& piece : plan_.image)
-          transpose_out(piece, outputs_ + c * plan_.image_plane, plan_.geometry.image, line, extents);
-        if (!runs_) continue;
-        auto const& runs = *plan_.between_runs;
-        for (auto const& piece : runs.image)
-          runs_->transpose_out(piece, runs_planes_ + c * runs.image_plane, runs.geometry.image, runs_lines_, extents);
-        for (std::size_t i = 0; i < count_of(extents); ++i) line[i] += runs_lines_[i];
-      }
       store_planes(contiguous(lines_, extents), extents.data(), target,
                    PlaneShortcut<Real>{shortcut.data ? factors : nullptr, input});
       return;
@@ -125,27 +122,17 @@ class Task : Staging<Real> {
     }
   }
 
-  // Image 0 becomes its convolution; with blocks of a causal axis, which need their input to the end, it goes to
-  // outputs_.
+  // The result is the convolution of image 0.
   void convolve(int channel) {
-    kernels_.convolve(plan_.geometry, filters_.spectrum(channel),
-                      transposes() ? within_ + channel * within_room(plan_) : nullptr, image(0, channel),
-                      transposes() ? outputs_ + channel * plan_.image_plane : image(0, channel), half_, group_, work_);
-    if (!runs_) return;
-    // lines_ still holds the input in order.
-    auto const& runs = *plan_.between_runs;
-    auto const extents = image_extents(p_);
-    Real* const plane = runs_planes_ + channel * runs.image_plane;
-    if (runs.image_is_padded) std::fill_n(plane, runs.image_plane, Real(0));
-    for (auto const& piece : runs.image)
-      runs_->transpose_in(piece, lines_ + channel * count_of(extents), extents, plane, runs.geometry.image);
-    kernels_.convolve(runs.geometry, runs_->spectrum(channel), nullptr, plane, plane, half_, group_, work_);
+    if (transposes()) return convolve_blocks(channel);
+    kernels_.convolve(plan_.geometry, filters_.spectrum(channel), nullptr, image(0, channel), result(channel), half_,
+                      group_, work_);
   }
 
-  // image 0: dy, becomes dx where `spectra`; image 1: x.
+  // image 0: dy; image 1: x; the result is dx where `spectra`.
   void backward(int channel, bool spectra, Real* gradient) {
     kernels_.backward(plan_.geometry, spectra ? filters_.spectrum(channel) : nullptr, image(0, channel),
-                      gradient ? image(1, channel) : nullptr, gradient, half_, group_, work_);
+                      gradient ? image(1, channel) : nullptr, result(channel), gradient, half_, group_, work_);
   }
 
   Real* gradient(int channel) const { return gradients_ + channel * plan_.spectrum; }
@@ -155,19 +142,48 @@ class Task : Staging<Real> {
   }
 
  private:
+  Real* result(int channel) const { return target_ ? target_ : images_[0] + channel * plan_.image_plane; }
+
+  // Blocks of a causal axis: the line of the channel, by way of planes; its input is needed to the end.
+  void convolve_blocks(int channel) {
+    auto const extents = image_extents(p_);
+    Real* const line = lines_ + channel * count_of(extents);
+    if (earlier_) {
+      auto const& earlier = *plan_.earlier;
+      auto const middle = earlier.geometry.image.middle;
+      earlier_->line_to_plane(line, extents, middle, earlier_plane_);
+      kernels_.convolve(earlier.geometry, earlier_->spectrum(channel), nullptr, earlier_plane_, earlier_plane_, half_,
+                        group_, work_);
+      earlier_->plane_to_line(earlier_plane_, extents, middle, earlier_line_);
+    }
+    // Row by row of tiles where the middle axis is cut.
+    int const axis = plan_.walk.axis[1];
+    std::int64_t const all = extents[axis], step = plan_.tile_rows ? plan_.tile_rows : all;
+    std::int64_t const pitch = axis == 0 ? extents[1] * extents[2] : axis == 1 ? extents[2] : 1;
+    for (std::int64_t first = 0; first < all; first += step) {
+      auto const rows = std::min(step, all - first);
+      line_to_plane(line + first * pitch, extents, rows, images_[0]);
+      kernels_.convolve(plan_.geometry, filters_.spectrum(channel), within_ + channel * within_room(plan_), images_[0],
+                        outputs_, half_, group_, work_);
+      plane_to_line(outputs_, extents, rows, line + first * pitch);
+    }
+    if (earlier_)
+      for (std::size_t i = 0; i < count_of(extents); ++i) line[i] += earlier_line_[i];
+  }
+
   static std::size_t within_room(Plan const& plan) {
     return std::size_t(plan.geometry.image.rows) * plan.geometry.image.middle;
   }
   // Memory of the kernels, for whichever of the plans needs most.
   static std::size_t half_room(Plan const& plan, int planes) {
     auto const own = std::max(plan.image_half * planes, plan.filter_half);
-    return plan.between_runs ? std::max(own, half_room(*plan.between_runs, planes)) : own;
+    return plan.earlier ? std::max(own, half_room(*plan.earlier, planes)) : own;
   }
   static std::size_t group_room(Plan const& plan, int planes) {
-    return std::max(plan.group * planes, plan.between_runs ? plan.between_runs->group * planes : 0);
+    return std::max(plan.group * planes, plan.earlier ? plan.earlier->group * planes : 0);
   }
   static std::size_t work_room(Plan const& plan) {
-    return std::max(plan.work, plan.between_runs ? plan.between_runs->work : 0);
+    return std::max(plan.work, plan.earlier ? plan.earlier->work : 0);
   }
   // half, group and work of a filter, one after the other.
   static std::size_t kernel_room(TransformedPlan<double> const& plan) {
@@ -181,29 +197,28 @@ class Task : Staging<Real> {
                          (needs_gradient ? room(plan.spectrum * capacity) : 0) + room(half_room(plan, planes)) +
                          room(group_room(plan, planes)) + room(work_room(plan));
     if (transposes(plan))
-      result += room(within_room(plan) * capacity) + room(plan.image_plane * capacity) +
+      result += room(within_room(plan) * capacity) + room(plan.image_plane) +
                 room(count_of(image_extents(p)) * capacity);
-    if (plan.between_runs)
-      result += Filters<Real>::bytes(p, *plan.between_runs, capacity) +
-                room(plan.between_runs->image_plane * capacity) + room(count_of(image_extents(p)));
+    if (plan.earlier)
+      result += Filters<Real>::bytes(p, *plan.earlier, capacity) + room(plan.earlier->image_plane) +
+                room(count_of(image_extents(p)));
     if (sizeof(Real) == 4 && plan.precise)
       result +=
           Filters<double>::bytes(p, *plan.precise, capacity) + Scratch::padded<double>(kernel_room(*plan.precise));
     return result;
   }
 
-  PlaneScratch<Real> in_image(int which, Piece const& piece) const {
-    auto const& g = plan_.geometry.image;
-    return {images_[which] + piece.plane, std::int64_t(plan_.image_plane), {g.middle * g.pitch, g.pitch, 1}};
-  }
+  PlaneScratch<Real> in_image(int which, Piece const& piece) const { return in_plane(piece, images_[which]); }
 
   Scratch scratch_;
   Filters<Real> filters_;
   std::optional<Filters<double>> precise_;
   double* precise_memory_ = nullptr;
-  std::optional<Filters<Real>> runs_;  // of plan_.between_runs
-  Real *runs_planes_ = nullptr, *runs_lines_ = nullptr;
-  Real* images_[2] = {};
+  std::optional<Filters<Real>> earlier_;  // of plan_.earlier
+  Real *earlier_plane_ = nullptr, *earlier_line_ = nullptr;
+  Real* images_[2] = {};  // room for staged planes, and for results
+  Real const* sources_[2] = {};
+  Real* target_ = nullptr;
   Real *gradients_, *half_, *group_, *work_;
   Real *within_ = nullptr, *outputs_ = nullptr,
        *lines_ = nullptr;  // blocks of a causal axis: taps within one, y, x or y in order
