@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
+#include <vector>
 
 #include "core/dispatch.hpp"
 #include "long_conv/cpu/transformed_plan.hpp"
@@ -85,6 +87,54 @@ void forward(Problem const& p, ForwardArgs const& a) {
       }
     }
   });
+}
+
+// Three causal axes: slices of the outermost one convolved with each other over the other two, a distance at a time,
+// summed in double.
+Problem slice_of(Problem p) {
+  p.axes[0] = {.extent = 1, .filter = 1, .centre = 0, .boundary = Boundary::zero};
+  return p;
+}
+
+template <typename Real>
+void forward_by_slices(Problem const& p, ForwardArgs const& a) {
+  Problem const slice = slice_of(p);
+  auto const plan = transformed_plan<Real>(slice.axes, causality(p));
+  auto const at = [](auto view, Dtype dtype, std::int64_t i) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>, std::byte const, std::byte>;
+    view.data = static_cast<Byte*>(view.data) + i * view.strides.spatial[0] * size_of(dtype);
+    return view;
+  };
+  std::int64_t const planes = p.batch * p.channels, extent = p.axes[0].extent, points = slice.axes[1].extent * slice.axes[2].extent;
+  // A part of a plane is every so-many-th slice of its outputs, since the later ones have more to do.
+  std::int64_t const parts = std::min<std::int64_t>(extent, planes < 2 * num_threads() ? 2 * num_threads() : 1);
+  parallel_for(a.runtime.parallel, planes * parts, [&](std::int64_t begin, std::int64_t end) {
+    Task<Real> task(slice, *plan, 1, false);
+    std::vector<double> sums(std::size_t((extent + parts - 1) / parts) * points);
+    for (auto number = begin; number < end; ++number) {
+      std::int64_t const b = number / parts / p.channels, part = number % parts;
+      Channels const channel{number / parts % p.channels, 1};
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::int64_t distance = 0; distance < std::min(extent, p.axes[0].filter); ++distance) {
+        task.load_filters(at(a.k, p.k_dtype, distance), p.sharing == FilterSharing::shared ? 0 : b, channel);
+        for (std::int64_t i = part; i < extent; i += parts) {
+          if (i < distance) continue;
+          task.load_image(0, at(a.x, p.x_dtype, i - distance), b, channel);
+          task.convolve(0);
+          double* const sum = sums.data() + i / parts * points;
+          for (std::int64_t t = 0; t < points; ++t) sum[t] += double(task.line()[t]);
+        }
+      }
+      for (std::int64_t i = part; i < extent; i += parts) {
+        for (std::int64_t t = 0; t < points; ++t) task.line()[t] = Real(sums[i / parts * points + t]);
+        task.store_image(at(a.y, p.x_dtype, i), a.shortcut, at(a.x, p.x_dtype, i), b, channel);
+      }
+    }
+  });
+}
+
+bool by_slices(Problem const& p) {
+  return p.direction == Direction::forward && std::all_of(p.axes.begin(), p.axes.end(), is_causal);
 }
 
 // dshortcut[c] = sum dy x, in double: by image, then over the batch.
@@ -193,20 +243,19 @@ void backward(Problem const& p, BackwardArgs const& a) {
 }  // namespace
 
 char const* reject(Problem const& p) {
-  auto const causal = [](Axis const& axis) { return axis.boundary == Boundary::causal && axis.extent > 1; };
-  if (p.direction == Direction::forward && std::all_of(p.axes.begin(), p.axes.end(), causal))
-    return "three causal axes leave none to transform";
   for (auto const& axis : p.axes)
     if (axis.extent >= (std::int64_t(1) << 28)) return "an axis has 2^28 points or more";
   return nullptr;
 }
 
 std::string policy(Problem const& p) {
+  if (by_slices(p)) return "axis 0 by slices, a distance at a time; " + policy(slice_of(p));
   return p.x_dtype == FALTUNG_F64 ? transformed_plan<double>(p.axes, causality(p))->text()
                                   : transformed_plan<float>(p.axes, causality(p))->text();
 }
 
 void forward(Problem const& p, ForwardArgs const& a) {
+  if (by_slices(p)) return p.x_dtype == FALTUNG_F64 ? forward_by_slices<double>(p, a) : forward_by_slices<float>(p, a);
   p.x_dtype == FALTUNG_F64 ? forward<double>(p, a) : forward<float>(p, a);
 }
 

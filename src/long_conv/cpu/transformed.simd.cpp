@@ -147,13 +147,26 @@ void round_spectrum(double const* from, std::int64_t groups, std::int64_t points
   }
 }
 
+void widen_spectrum(float const* from, std::int64_t groups, std::int64_t points, double* to) {
+  constexpr int narrow = lanes<double>, wide = lanes<float>;
+  using Half = VectorType<float, narrow>::type;
+  for (Index group = 0; group < groups; ++group) {
+    float const* const source = from + group * narrow / wide * points * wide + group * narrow % wide;
+    double* const target = to + group * points * narrow;
+    for (Index i = 0; i < points; ++i)
+      store(target + i * narrow, __builtin_convertvector(load_as<Half>(source + i * wide), Vector<double>));
+  }
+}
+
 template <typename Real>
 constexpr auto rounding = sizeof(Real) == sizeof(float) ? round_spectrum : nullptr;
+template <typename Real>
+constexpr auto widening = sizeof(Real) == sizeof(float) ? widen_spectrum : nullptr;
 
 template <typename Real>
 constexpr TransformedKernels<Real> table = {lanes<Real>,    registers >= 32 ? 8 : 4, filter_spectrum<Real>,
                                             convolve<Real>, backward<Real>,          transpose_plane<Real>,
-                                            rounding<Real>, filter_gradient<Real>};
+                                            rounding<Real>, widening<Real>,          filter_gradient<Real>};
 
 }  // namespace
 

@@ -106,6 +106,7 @@ struct TransformedKernels {
   // Null in the table
   // of fp64.
   void (*round_spectrum)(double const* from, std::int64_t groups, std::int64_t points, float* to);
+  void (*widen_spectrum)(float const* from, std::int64_t groups, std::int64_t points, double* to);  // the way back
 
   // plane of the filter = scale * inverse transform of the gradient's spectrum.
   void (*filter_gradient)(Geometry<Real> const&, Real const* gradient, Real* plane, Real* half, Real* group,

@@ -129,6 +129,9 @@ class Task : Staging<Real> {
                       group_, work_);
   }
 
+  // Blocks of a causal axis: image 0 in order, and after convolve() its result.
+  Real* line() const { return lines_; }
+
   // image 0: dy; image 1: x; the result is dx where `spectra`.
   void backward(int channel, bool spectra, Real* gradient) {
     kernels_.backward(plan_.geometry, spectra ? filters_.spectrum(channel) : nullptr, image(0, channel),
@@ -138,6 +141,18 @@ class Task : Staging<Real> {
   Real* gradient(int channel) const { return gradients_ + channel * plan_.spectrum; }
 
   void store_filter_gradient(Real const* gradient, View const& dk, std::int64_t b, std::int64_t channel) {
+    // Sums in 3D come from so many points that the inverse in fp32 would be one error too many for the contract.
+    bool const deep = std::all_of(p_.axes.begin(), p_.axes.end(), [](Axis const& axis) { return axis.extent > 1; });
+    if constexpr (sizeof(Real) == sizeof(float))
+      if (precise_ && deep && p_.x_dtype == FALTUNG_F32) {
+        auto const& precise = *plan_.precise;
+        double* const group = precise_memory_ + precise.filter_half;
+        kernels_.widen_spectrum(gradient, precise.geometry.groups,
+                                2 * precise.geometry.middle_points * precise.geometry.column_points,
+                                precise_->spectrum(0));
+        return precise_->store_gradient(precise_->spectrum(0), dk, b, channel, precise_memory_, group,
+                                        group + precise.group);
+      }
     filters_.store_gradient(gradient, dk, b, channel, half_, group_, work_);
   }
 
