@@ -67,7 +67,7 @@ def milliseconds(calls, sets, device, seconds):
         return one
 
     times = measure.time_alternating([turn(call) for call in calls.values()], seconds=seconds * len(calls))
-    return {form: time / len(sets) for form, time in zip(calls, times)}
+    return {form: time.warm / len(sets) for form, time in zip(calls, times)}
 
 
 def measure_shape(batch, channels, points, dtype, device, seconds):
