@@ -2,7 +2,7 @@
 """What the lowering is for: a 2D chain of torch.fft, forward and backward, (a) as it is, (b) under torch.compile, (c) under torch.compile with
 faltung.compile. Shapes on a GPU: B=8, C=768, N = 16, 32, 64, K = 2N - 1; on the CPU: B=8, C=64.
 
-    python bench/lowering.py [--device cuda|cpu] [--threads N] [--json FILE] [--plot FILE] [--quick]
+    python bench/lowering.py [--device cuda|cpu] [--threads N] [--json FILE] [--plot FILE] [--seconds S] [--quick]
 
 The results of (c) are compared with a chain in double, and both compiled forms with the chain, before anything is timed. The time is that of calls one after
 another, host and device together (b2b, rotating over buffers on a GPU): what a training loop meets. Inductor's caches are off, so that stats count.
@@ -132,6 +132,7 @@ def main():
     parser.add_argument("--json", type=Path, help="where the records go (default: bench/results/<machine>/lowering.json)")
     parser.add_argument("--plot", type=Path, help="the picture (default: beside the records)")
     parser.add_argument("--threads", type=int, default=1, help="of the CPU")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of timing, each form")
     parser.add_argument("--quick", action="store_true", help="one small shape")
     options = parser.parse_args()
     device = options.device
@@ -140,22 +141,22 @@ def main():
         torch.set_num_threads(options.threads)
     batch, channels = (8, 768) if device == "cuda" else (8, 64)
     grids = (8,) if options.quick else (16, 32, 64)
+    name = torch.cuda.get_device_name() if device == "cuda" else measure.processor()
+    path = options.json or measure.RESULTS / ("h200" if "H200" in name else device) / "lowering.json"
     records = []
     for dtype in (torch.bfloat16, torch.float32):
         for points in grids:
-            records.append(measure_shape(batch, channels, points, dtype, device, 0.1 if options.quick else 1.0))
+            records.append(measure_shape(batch, channels, points, dtype, device, options.seconds))
             if device == "cpu":
                 records[-1]["threads"] = torch.get_num_threads()
+            measure.write_records(path, records)
+            print(records[-1], file=sys.stderr, flush=True)
     rows = [
         [f"{r['shape']['N'][0]} x {r['shape']['N'][1]}", r["dtype"], *(f"{p['wall_ms']:.3g}" for p in r["peers"].values()), f"{r['wall_ms']:.3g}",
          f"{min(p['wall_ms'] for p in r['peers'].values()) / r['wall_ms']:.1f}", f"{r['error']['y']:.1e}", r["implementation"]]
         for r in records
     ]  # fmt: skip
     measure.print_table(["N x N", "dtype", "chain, ms", "compiled, ms", "with the lowering, ms", "ratio to the better", "error of y", "implementation"], rows)
-    name = torch.cuda.get_device_name() if device == "cuda" else measure.processor()
-    folder = measure.RESULTS / ("h200" if "H200" in name else device)
-    path = options.json or folder / "lowering.json"
-    measure.write_records(path, records)
     plot = options.plot or path.with_suffix(".png")
     draw(plot, records, f"B={batch}, C={channels}, K=2N-1; {name}, torch {torch.__version__}, Faltung {faltung.__version__}")
     print(f"Wrote {path} and {plot}")

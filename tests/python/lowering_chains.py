@@ -35,9 +35,10 @@ class Form:
     def inputs(self, dtype=None, seed=0):
         generator = torch.Generator().manual_seed(seed)
         dtype = dtype or self.dtype
-        x = torch.randn(self.x, generator=generator).to(dtype)
-        k = (torch.randn(self.k, generator=generator) / math.prod(self.k[-self.rank :]) ** 0.5).to(self.k_dtype or dtype)
-        return x, k, torch.randn(CHANNELS, generator=generator).to(dtype)
+        x, k, shortcut = (torch.randn(shape, generator=generator, device="cpu") for shape in (self.x, self.k, (CHANNELS,)))
+        k = k / math.prod(self.k[-self.rank :]) ** 0.5
+        device = torch.get_default_device()
+        return x.to(device, dtype), k.to(device, self.k_dtype or dtype), shortcut.to(device, dtype)
 
 
 def padded(points, taps):
@@ -176,7 +177,7 @@ def circular_ramp(x, k, shortcut):
     points, shift = x.shape[-1], -((k.shape[-1] - 1) // 2)
     spectrum, filters = torch.fft.rfft(x, n=points, dim=2), torch.fft.rfft(k, n=points, dim=2)
     with torch.no_grad():
-        phases = -2.0 * math.pi * (shift * torch.fft.rfftfreq(points, d=1.0))
+        phases = -2.0 * math.pi * (shift * torch.fft.rfftfreq(points, d=1.0, device=x.device))
         ramp = torch.complex(torch.cos(phases), torch.sin(phases))
     spectrum.mul_(filters * ramp)
     return torch.fft.irfft(spectrum, n=points, dim=2)
@@ -184,14 +185,14 @@ def circular_ramp(x, k, shortcut):
 
 def circular_ramp_2d(x, k, shortcut):
     rows, columns = x.shape[-2:]
-    f = torch.fft.fftfreq(rows)[:, None] * 2.0 + torch.fft.rfftfreq(columns)[None, :] * 1.0
+    f = torch.fft.fftfreq(rows, device=x.device)[:, None] * 2.0 + torch.fft.rfftfreq(columns, device=x.device)[None, :]
     ramp = torch.polar(torch.ones_like(f), 2 * math.pi * f)
     return torch.fft.irfft2(torch.fft.rfft2(x) * torch.fft.rfft2(k, s=(rows, columns)) * ramp, s=(rows, columns))
 
 
 def half_shift(x, k, shortcut):
     points = x.shape[-1]
-    ramp = torch.exp(2j * math.pi * 0.5 * torch.fft.rfftfreq(points))
+    ramp = torch.exp(2j * math.pi * 0.5 * torch.fft.rfftfreq(points, device=x.device))
     return torch.fft.irfft(torch.fft.rfft(x) * torch.fft.rfft(k, n=points) * ramp, n=points)
 
 
@@ -265,7 +266,7 @@ def filters_without_gradient(x, k, shortcut):
 
 
 def under_autocast(x, k, shortcut):
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(x.device.type, torch.bfloat16):
         return same(down=True, up=lambda t: t)(x, k, shortcut)
 
 

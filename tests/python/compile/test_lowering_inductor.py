@@ -83,7 +83,9 @@ def run(cache):
 def test_values_and_a_warm_cache_in_a_second_process(tmp_path):
     # With gradients and without: each is compiled.
     assert run(tmp_path) == "{'rewritten': 4} no hits 2"
-    assert run(tmp_path) == "{} hits 2"
+    # Before 2.13 torch runs passes before it looks into its cache.
+    runs_on_a_hit = not hasattr(torch._inductor.config, "pre_grad_pass_timing")
+    assert run(tmp_path) == ("{'rewritten': 4}" if runs_on_a_hit else "{}") + " hits 2"
 
 
 def test_the_backend_takes_a_mode():
