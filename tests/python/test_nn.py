@@ -206,6 +206,18 @@ def test_autocast(backend):
     assert all(p.grad is not None and p.grad.isfinite().all() for p in module.parameters())
 
 
+def test_filters_rounded_on_purpose():
+    module = fnn.CKConv2d(2, 3, L_cache=(6, 5), filter_dtype=torch.bfloat16)
+    x = images(2).to(torch.bfloat16)
+    expected = faltung.long_conv(x, module.filters((6, 5)).to(torch.bfloat16), module.shortcut)
+    y = module(x)
+    assert torch.equal(y, expected)
+    module.fft_backend = "torch_fft"
+    assert relative_error(module(x), y) < 8e-3
+    y.float().sum().backward()
+    assert module.network.output.weight.grad.dtype == torch.float32
+
+
 def test_state_dictionaries_are_stable_and_hold_no_grid():
     module = fnn.CKConv2d(2, 3, L_cache=16, film_dim=4, mask="gaussian")
     names = [
