@@ -84,11 +84,9 @@ def states(inverse, strict):
 
 def _step(state, node, inverse, strict, has_cast):
     what, before, after = kind(node), tensor(state.node), tensor(node)
-    if before is None or after is None:
-        return None
+    if before is None or after is None or (what != "add" and tensor_input(node) is not state.node):
+        return None  # x.type_as(y) has y as its second input
     if what in ("getitem", "slice", "narrow"):
-        if what == "getitem" and tensor_input(node) is not state.node:
-            return None
         slices = _slices(node, what, before.dim(), strict)
         return None if slices is None else _cropped(state, node, slices, inverse, before)
     if what == "cast":

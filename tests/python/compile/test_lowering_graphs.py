@@ -80,6 +80,30 @@ def test_the_filter_may_be_the_first_factor_and_have_the_shape_of_the_input():
         assert stats == {"rewritten": 1} and relative_error(y, call(x, k)) < 1e-6
 
 
+def test_a_result_that_only_names_a_dtype_is_not_cast():
+    def call(x, k, other):
+        y = torch.fft.irfft(torch.fft.rfft(x, n=16) * torch.fft.rfft(k, n=16), n=16)[..., :8]
+        return other.type_as(y)
+
+    inputs = torch.randn(2, 3, 8), torch.randn(3, 8), torch.randn(2, 3, 8).double()
+    y, stats, _ = outcome(call, *inputs)
+    assert stats == {"rewritten": 1} and torch.equal(y, inputs[2].float())
+
+
+def test_inside_vmap_and_grad():
+    def chain(x, k):
+        return torch.fft.irfft(torch.fft.rfft(x, n=16) * torch.fft.rfft(k, n=16), n=16)[..., :8]
+
+    x, k = torch.randn(2, 3, 8), torch.randn(4, 3, 8)
+    for call in (
+        lambda x, k: torch.vmap(chain, (None, 0))(x, k),
+        lambda x, k: torch.func.grad(lambda k: chain(x, k).square().sum())(k[0]),
+        lambda x, k: torch.vmap(torch.func.grad(lambda k: chain(x, k).square().sum()))(k),
+    ):
+        y, stats, _ = outcome(call, x, k)
+        assert stats == {"rewritten": 1} and relative_error(y, call(x, k)) < 1e-6
+
+
 def test_views_of_the_result_keep_working():
     def call(x, k):
         x = x.transpose(1, 2)  # [batch, channels, time] in the memory of [batch, time, channels]
