@@ -11,12 +11,11 @@ import torch
 from faltung.compat import _calls
 from faltung.compat.nvsubquadratic import ops
 from nvsubquadratic.lazy_config import LazyConfig, instantiate
-from nvsubquadratic.modules import ckconv_nd, hyena_nd, kernels_nd, masks_nd, mlp, rms_norm, sequence_mixer
-from nvsubquadratic.modules import vit5_hyena_adapter, vit5_residual_block
+from nvsubquadratic.modules import ckconv_nd, masks_nd
 from nvsubquadratic.modules.causal_conv1d import CausalConv1D
 from nvsubquadratic.modules.subq_ops_causal_conv1d import SubqOpsCausalConv1d
-from nvsubquadratic.networks import vit5_classification
 from nvsubquadratic.ops import circular_fftconv, fftconv, mixed_fftconv
+from nvsubquadratic_models import Query, ckconv, classifier, hyena
 from torch._dynamo.backends.debugging import aot_eager
 from torch._inductor.utils import fresh_cache
 
@@ -69,49 +68,6 @@ def test_installed_functions_are_replaced_where_they_are_referred_to():
 
 # ---- networks
 
-
-def filters(axes, channels):
-    return LazyConfig(kernels_nd.SIRENKernelND)(
-        out_dim=channels, data_dim=axes, mlp_hidden_dim=16, num_layers=2, embedding_dim=16, omega_0=10.0, L_cache=12, use_bias=True
-    )
-
-
-def ckconv(axes, channels, grid_type="double", fft_padding="zero", mask=None, **options):
-    mask = mask or LazyConfig(torch.nn.Identity)()
-    return LazyConfig(ckconv_nd.CKConvND)(
-        data_dim=axes, hidden_dim=channels, kernel_cfg=filters(axes, channels), mask_cfg=mask, grid_type=grid_type, fft_padding=fft_padding, **options
-    )  # fmt: skip
-
-
-def hyena(axes, channels, **options):
-    convolution = {1: torch.nn.Conv1d, 2: torch.nn.Conv2d, 3: torch.nn.Conv3d}[axes]
-    return LazyConfig(hyena_nd.Hyena)(
-        global_conv_cfg=ckconv(axes, channels, **options),
-        short_conv_cfg=LazyConfig(convolution)(in_channels=3 * channels, out_channels=3 * channels, kernel_size=3, padding=1, groups=3 * channels),
-        gate_nonlinear_cfg=LazyConfig(torch.nn.SiLU)(),
-        pixelhyena_norm_cfg=LazyConfig(torch.nn.Identity)(),
-        qk_norm_cfg=None,
-    )
-
-
-def classifier(fft_backend="torch_fft"):
-    """A ViT-5 of two Hyena blocks over 12 x 12 patches, of which class token, registers and padding make 13 x 12."""
-    width, norm = 16, LazyConfig(rms_norm.RMSNorm)(dim=16, use_quack=False)
-    mixer = LazyConfig(sequence_mixer.QKVSequenceMixer)(hidden_dim=width, mixer_cfg=hyena(2, width, fft_backend=fft_backend))
-    block = LazyConfig(vit5_residual_block.ViT5ResidualBlock)(
-        sequence_mixer_cfg=LazyConfig(vit5_hyena_adapter.ViT5HyenaAdapter)(inner_mixer_cfg=mixer, grid_w=12),
-        sequence_mixer_norm_cfg=norm,
-        mlp_cfg=LazyConfig(mlp.MLP)(dim=width, activation="gelu", dropout_cfg=LazyConfig(torch.nn.Identity)()),
-        mlp_norm_cfg=norm,
-        hidden_dim=width,
-        layer_scale_init=0.5,
-    )
-    return vit5_classification.ViT5ClassificationNet(
-        in_channels=3, num_classes=10, hidden_dim=width, num_blocks=2, patch_size=2, image_size=24, num_registers=4, norm_cfg=norm,
-        readout="cls", layer_pattern="HH", layer_types={"H": block},
-    )  # fmt: skip
-
-
 def train(model, inputs, steps=1):
     """Loss before and after one step of an optimiser, outputs and gradients."""
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -127,28 +83,6 @@ def train(model, inputs, steps=1):
     return found
 
 
-class Positional(torch.nn.Module):
-    """A network with one tensor in and out."""
-
-    def __init__(self, network):
-        super().__init__()
-        self.network = network
-
-    def forward(self, x):
-        return self.network({"input": x, "condition": None})["logits"]
-
-
-class Query(torch.nn.Module):
-    """Hyena on three projections of its input."""
-
-    def __init__(self, network, channels):
-        super().__init__()
-        self.network, self.project = network, torch.nn.Linear(channels, 3 * channels)
-
-    def forward(self, x):
-        return self.network(*self.project(x).chunk(3, -1))
-
-
 GAUSSIAN = LazyConfig(masks_nd.GaussianModulationND)(data_dim=2, num_channels=6, grid_size=23)
 NETWORKS = {
     "ckconv1d": lambda: (instantiate(ckconv(1, 6)), (2, 12, 6)),
@@ -161,7 +95,7 @@ NETWORKS = {
     "ckconv3d": lambda: (instantiate(ckconv(3, 6)), (2, 5, 6, 7, 6)),
     "hyena1d": lambda: (Query(instantiate(hyena(1, 6)), 6), (2, 12, 6)),
     "hyena2d": lambda: (Query(instantiate(hyena(2, 6)), 6), (2, 12, 9, 6)),
-    "vit5": lambda: (Positional(classifier()), (2, 24, 24, 3)),
+    "vit5": lambda: (classifier(), (2, 24, 24, 3)),
 }
 
 
@@ -195,8 +129,8 @@ def test_networks(name, count_calls):
 @pytest.mark.parametrize("backend", ["subq_ops", "subq_ops_fused"])
 def test_the_backends_of_a_network_that_need_another_package(backend, drop_ins, count_calls):
     torch.manual_seed(5)
-    reference = Positional(classifier())
-    model = Positional(classifier(backend))
+    reference = classifier()
+    model = classifier(backend)
     model.load_state_dict(reference.state_dict())
     x = torch.randn(2, 24, 24, 3)
     compare(train(model, (x,)), train(reference, (x,)))
