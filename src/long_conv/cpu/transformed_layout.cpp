@@ -106,6 +106,11 @@ Layout choose_four_step(int axis, Axis const& a, AxisNeeds const& needs, int lan
   return *best;
 }
 
+// What columns across the problem's innermost axis cost, in units of what they save: a contiguous plane is then staged
+// element by element. Measured forward and backward, K = 2N - 1, 512 planes: 33 x 32 points 31 ms so and 4.7 along the
+// innermost axis, 31 x 63 36 and 7.7, 50 x 96 100 and 23; channels last 7.4 and 4.5, 10.5 and 7.6, 33 and 22.
+constexpr double across_memory = 4;
+
 Layout choose_rounded_layout(std::array<Axis, 3> const& axes, std::array<AxisNeeds, 3> const& needs, int lanes) {
   std::vector<int> real;  // axes of more than one point
   for (int i = 0; i < 3; ++i)
@@ -115,7 +120,6 @@ Layout choose_rounded_layout(std::array<Axis, 3> const& axes, std::array<AxisNee
     return choose_four_step(axis, axes[axis], needs[axis], lanes);
   }
   std::optional<Layout> best;
-  // Columns along the innermost axis of the problem first: ties keep what staging likes.
   std::array<int, 3> order;
   if (real.size() == 3) {
     order = {0, 1, 2};
@@ -135,7 +139,10 @@ Layout choose_rounded_layout(std::array<Axis, 3> const& axes, std::array<AxisNee
       if (a > 0) layout.lengths[a] = n.exact ? n.minimum : fft::best_length(int(n.minimum));
     }
     layout.wrapped = -std::min<std::int64_t>(0, needs[walk.axis[0]].offsets.low);
-    offer(best, layout, needs[walk.axis[0]].minimum, needs[walk.axis[0]].exact, lanes);
+    std::optional<Layout> offered;
+    offer(offered, layout, needs[walk.axis[0]].minimum, needs[walk.axis[0]].exact, lanes);
+    if (walk.axis[2] != real.back()) offered->cost *= across_memory;
+    if (!best || offered->cost < best->cost) best = offered;
   }
   return *best;
 }
