@@ -19,6 +19,7 @@ class Case:
     shortcut: bool = False
     channels_last: bool = False
     mean: float = 0.0
+    spread: bool = False         # images of very different magnitude
     filter_shape: str = "white"  # or decaying, smooth
     view: str = "contiguous"     # or sliced, offset, expanded (dy of stride 0)
 
@@ -28,7 +29,7 @@ class Case:
         flags = [f"k {name[self.filter_dtype]}"] if self.filter_dtype else []
         flags += [str(self.boundary)] if self.boundary != "zero" else []
         flags += [f"centre {self.centre}"] if self.centre else []
-        flags += [flag for flag in ("per_sample", "shortcut", "channels_last") if getattr(self, flag)]
+        flags += [flag for flag in ("per_sample", "shortcut", "channels_last", "spread") if getattr(self, flag)]
         flags += [f"mean {self.mean:g}"] if self.mean else []
         flags += [self.filter_shape] if self.filter_shape != "white" else []
         flags += [self.view] if self.view != "contiguous" else []
@@ -63,6 +64,10 @@ def cases():
         yield Case(b, 3, (n, n), full(n, n), BF16)
     for b in (1, 3, 9):
         yield Case(b, 2, (64, 64), full(64, 64), BF16)
+        yield Case(b, 2, (40, 64), full(40, 64), FP16)
+    for dtype, n in itertools.product((BF16, FP16), (32, 64)):
+        yield Case(27, 2, (n, n), full(n, n), dtype, spread=True)
+        yield Case(5, 2, (n, n), full(n, n), dtype, per_sample=True, spread=True, shortcut=True)
     yield Case(3, 70000 // 50, (4, 4), (7, 7), BF16)
     yield Case(7000, 2, (4, 4), (7, 7), FP16)
     # Boundaries and centres.
@@ -74,7 +79,9 @@ def cases():
         yield Case(2, 2, (20, 24), (9, 10), FP32, centre=centre)
         yield Case(2, 2, (40, 40), (79, 79), BF16, centre=centre)
     # Layouts, views, filters per sample, shortcuts, mixed dtypes.
-    for dtype, n in itertools.product((BF16, FP32), (14, 16, 32, 40, 64)):
+    for dtype, n in itertools.product((BF16, FP16, FP32), (14, 16, 32, 40, 64)):
+        if dtype == FP16 and n < 32:
+            continue
         filters = full(n, n)
         small = 1 if n == 64 else 3
         yield Case(small, 2, (n, n), filters, dtype, channels_last=True, shortcut=True)
@@ -88,6 +95,9 @@ def cases():
         yield Case(9, 2, extents, full(*extents), dtype, filter_dtype=FP32, shortcut=True)
         yield Case(3, 2, extents, (7, 8), dtype, filter_dtype=FP32, boundary="circular", channels_last=True)
         yield Case(2, 2, extents, extents, dtype, filter_dtype=FP32, boundary="causal", per_sample=True, mean=8.0)
+    for extents, per_sample in itertools.product(((32, 30), (64, 64), (40, 48)), (False, True)):
+        yield Case(3, 2, extents, full(*extents), BF16, filter_dtype=FP32, per_sample=per_sample, mean=8.0)
+    yield Case(19, 2, (32, 32), full(32, 32), BF16, filter_dtype=FP32, spread=True)
     # Means and filters.
     for dtype, mean, shape, n in itertools.product((BF16, FP16, FP32), (0.0, 8.0, 100.0), ("white", "decaying", "smooth"), (16, 32)):
         yield Case(4, 2, (n, n), full(n, n), dtype, mean=mean, filter_shape=shape)

@@ -35,6 +35,9 @@ def make_inputs(case, seed, device="cuda"):
 
     x = random(case.batch, case.channels, *case.extents) + case.mean
     dy = random(case.batch, case.channels, *case.extents)
+    if case.spread:
+        scale = torch.tensor([4.0 ** (7 * b % 9 - 4) for b in range(case.batch)], dtype=torch.float64).view(-1, *[1] * (x.dim() - 1))
+        x, dy = x * scale, dy * scale.flip(0)
     leading = (case.batch, case.channels) if case.per_sample else (case.channels,)
     k = random(*leading, *case.filters) / math.sqrt(math.prod(min(n, f) for n, f in zip(case.extents, case.filters)))
     if case.filter_shape != "white":

@@ -29,20 +29,65 @@ __device__ __forceinline__ std::uint32_t high_halves(std::uint32_t a, std::uint3
   return __byte_perm(a, b, 0x7632);
 }
 
-// A pair of bf16 times a power of two, as halves.
-__device__ __forceinline__ std::uint32_t scaled_half_pair(std::uint32_t bf16_pair, float scale) {
-  return half_pair(__uint_as_float(bf16_pair << 16) * scale, __uint_as_float(bf16_pair & 0xffff0000u) * scale);
-}
-
 // 2^exponent for -126 <= exponent <= 127.
 __device__ __forceinline__ float power_of_two(int exponent) {
   return __uint_as_float(std::uint32_t(exponent + 127) << 23);
 }
 
-// The exponent that brings a bf16 of these magnitude bits into [1, 2); 0 has the largest.
-__device__ __forceinline__ int normalising_exponent(std::uint32_t bf16_magnitude) {
-  return max(-126, 127 - int(bf16_magnitude >> 7));
+// The exponent that brings an element of these magnitude bits into [1, 2); 0 and subnormals have the largest.
+template <typename Element>
+__device__ __forceinline__ int normalising_exponent(std::uint32_t magnitude);
+template <>
+__device__ __forceinline__ int normalising_exponent<__nv_bfloat16>(std::uint32_t magnitude) {
+  return max(-126, 127 - int(magnitude >> 7));
 }
+template <>
+__device__ __forceinline__ int normalising_exponent<__half>(std::uint32_t magnitude) {
+  return 15 - int(magnitude >> 10);
+}
+
+// The larger magnitude of each half of a running maximum (without signs) and a pair of elements; NaN counts as nothing.
+template <typename Element>
+__device__ __forceinline__ std::uint32_t larger_magnitudes(std::uint32_t most, std::uint32_t pair);
+template <>
+__device__ __forceinline__ std::uint32_t larger_magnitudes<__nv_bfloat16>(std::uint32_t most, std::uint32_t pair) {
+  __nv_bfloat162 const larger =
+      __hmax2(reinterpret_cast<__nv_bfloat162 const&>(most), __habs2(reinterpret_cast<__nv_bfloat162 const&>(pair)));
+  return reinterpret_cast<std::uint32_t const&>(larger);
+}
+template <>
+__device__ __forceinline__ std::uint32_t larger_magnitudes<__half>(std::uint32_t most, std::uint32_t pair) {
+  __half2 const larger =
+      __hmax2(reinterpret_cast<__half2 const&>(most), __habs2(reinterpret_cast<__half2 const&>(pair)));
+  return reinterpret_cast<std::uint32_t const&>(larger);
+}
+
+// Pairs of elements times the power of two of a normalising exponent, as halves.
+template <typename Element>
+class HalfScale;
+template <>
+class HalfScale<__nv_bfloat16> {
+ public:
+  __device__ __forceinline__ explicit HalfScale(int exponent) : scale_(power_of_two(exponent)) {}
+  __device__ __forceinline__ std::uint32_t operator()(std::uint32_t pair) const {
+    return half_pair(__uint_as_float(pair << 16) * scale_, __uint_as_float(pair & 0xffff0000u) * scale_);
+  }
+
+ private:
+  float scale_;
+};
+template <>
+class HalfScale<__half> {
+ public:
+  __device__ __forceinline__ explicit HalfScale(int exponent) : scale_(__float2half2_rn(power_of_two(exponent))) {}
+  __device__ __forceinline__ std::uint32_t operator()(std::uint32_t pair) const {
+    __half2 const scaled = __hmul2(reinterpret_cast<__half2 const&>(pair), scale_);
+    return reinterpret_cast<std::uint32_t const&>(scaled);
+  }
+
+ private:
+  __half2 scale_;
+};
 
 // value 2^exponent for |exponent| <= 252, without leaving the range on the way.
 __device__ __forceinline__ float scaled(float value, int exponent) {

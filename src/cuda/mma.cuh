@@ -34,6 +34,26 @@ __device__ __forceinline__ void warp_mma<__half>(float (&c)[4], std::uint32_t a0
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
+// Lane and thread, read anew: what a phase derives from them is then not kept, or spilled, for the next turn of a loop.
+__device__ __forceinline__ int thread_lane() {
+  int lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+__device__ __forceinline__ int thread_warp() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread / 32;
+}
+
+// What a warp keeps in shared memory is written by one lane, when all have read it and before any reads it again.
+template <typename Write>
+__device__ __forceinline__ void warp_write(Write const& write) {
+  __syncwarp();
+  if (thread_lane() == 0) write();
+  __syncwarp();
+}
+
 __device__ __forceinline__ std::uint32_t shared_address(void const* pointer) {
   return std::uint32_t(__cvta_generic_to_shared(pointer));
 }

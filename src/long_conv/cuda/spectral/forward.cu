@@ -1,42 +1,22 @@
-// Launches forward.cuh for a padded extent.
-#include <algorithm>
-
-#include "core/dispatch.hpp"
-#include "cuda/launch.cuh"
-#include "long_conv/cuda/spectral/forward.cuh"
-#include "long_conv/cuda/spectral/launch.hpp"
-#include "long_conv/cuda/toeplitz/choice.hpp"
-#include "long_conv/cuda/toeplitz/tensor.hpp"
+// y and dx for a padded extent and a dtype.
+#include "long_conv/cuda/spectral/run_product.cuh"
 
 namespace faltung::long_conv::cuda::spectral {
 
-std::size_t shared_bytes(int padded_extent) { return padded_extent == 32 ? sizeof(Shared<32>) : sizeof(Shared<64>); }
+std::size_t shared_bytes(Problem const& p) {
+  if (p.x_dtype == FALTUNG_F32) return split_shared_bytes();
+  return visit_element(p.x_dtype, [&]<typename Element> {
+    return padded_extent(p) == 32 ? sizeof(Shared<32, Element>) : sizeof(Shared<64, Element>);
+  });
+}
 
 void multiply(Problem const& p, Product product, ConstView const& x, ConstView const& k, ConstVector const& shortcut,
               View const& y, cudaStream_t stream) {
-  using Element = __nv_bfloat16;
-  visit_int<32, 64>(padded_extent(p), "padded extent", [&]<int N> {
-    auto const shape = toeplitz::make_shape(p);
-    std::int64_t const columns = p.axes[2].extent;
-    ForwardKernelArgs<Element> args{.shape = product == Product::plain ? shape : shape.transposed(),
-                                    .x = toeplitz::make_tensor<Element const*>(x, columns, N / 8),
-                                    .k = toeplitz::make_tensor<Element const*>(k, p.axes[2].filter, 1),
-                                    .shortcut = {shortcut.data, shortcut.stride, p.shortcut_dtype},
-                                    .y = toeplitz::make_tensor<Element*>(y, columns, N / 8)};
-    args.x.vectors &= columns == N;
-    args.y.vectors &= columns == N;
-    std::int64_t const items = (p.batch + shape.images_per_filter - 1) / shape.images_per_filter * p.channels;
-    std::int64_t const blocks = std::int64_t(faltung::cuda::multiprocessors()) * Plan<N>::blocks;
-    bool const is_plain = args.x.vectors && args.y.vectors && !shortcut.data;
-    visit_int<0, 1>(is_plain, "plain", [&]<int plain> {
-      faltung::cuda::launch<forward_kernel<N, plain, Element>>("cuda.spectral",
-                                                               {.grid = dim3(unsigned(std::min(items, blocks))),
-                                                                .threads = Plan<N>::threads,
-                                                                .shared_bytes = sizeof(Shared<N>),
-                                                                .stream = stream,
-                                                                .starts_early = true},
-                                                               args);
-    });
+  if (p.x_dtype == FALTUNG_F32) return split_multiply(p, product, x, k, shortcut, y, stream);
+  if (p.k_dtype == FALTUNG_F32) return wide_multiply(p, product, x, k, shortcut, y, stream);
+  visit_element(p.x_dtype, [&]<typename Element> {
+    visit_int<32, 64>(padded_extent(p), "padded extent",
+                      [&]<int N> { run_product<N, Element, Element>(p, product, x, k, shortcut, y, stream); });
   });
 }
 

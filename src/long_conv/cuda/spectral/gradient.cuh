@@ -1,6 +1,7 @@
-// dk of one channel per turn of a persistent block: G[f, d] = sum over images b and rows i of dY[f, b, i] conj X[f, b,
-// i - d], with the MMA's K = 8 images x {re, im}; then back over the frequencies. 32 slots at a time. All images share
-// one power of two, since they are added up.
+// dk of one filter per turn of a persistent block: G[f, d] = sum over images b and rows i of dY[f, b, i] conj X[f, b, i
+// - d], with the MMA's K = 8 images x {re, im}; then back over the frequencies. 32 slots at a time. The images of a
+// group of eight share one power of two, since they are added up; the sums of groups are fp32 under that of the
+// largest.
 #pragma once
 #include "long_conv/cuda/spectral/transform.cuh"
 #include "long_conv/cuda/toeplitz/filter_gradient.cuh"
@@ -16,160 +17,285 @@ __device__ __forceinline__ int gradient_word(int slot, int image, int row) {
   return slot * GradientPlan<N>::slot_stride + image * N + (row ^ (8 * (image & 3)));
 }
 
-// Folded rows of an image to the spectra of slots first_slot .. first_slot + 31.
-template <int N>
-__device__ __forceinline__ void warp_store_gradient_spectrum(std::uint32_t* spectrum, Rows<N> const& rows,
-                                                             InputConstants<N> const& constants, int first_slot,
+// Rows of an image to the spectra of slots 16 tile .. 16 tile + 15 and their mirror images; `low`: what the first slots
+// lack, or null.
+template <int N, typename Element>
+__device__ __forceinline__ void warp_store_gradient_spectrum(std::uint32_t* spectrum, std::uint32_t* low, Rows<N>& rows,
+                                                             InputConstants<N, Element> const& constants, int tile,
                                                              int image, int first_row) {
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
 #pragma unroll 1
-  for (int tile = 0; tile < gradient_slots / 16; ++tile) {
+  for (int mirrored = 0; mirrored < 2; ++mirrored) {
     Tile re[4] = {}, im[4] = {};
-    warp_transform_rows<N>(re, im, rows, constants, first_slot / 16 + tile);
+    if (mirrored) thread_negate_even<N>(rows);
+    warp_transform_rows<N, Element>(re, im, rows, constants, tile, mirrored);
 #pragma unroll
     for (int n = 0; n < 4; ++n)
 #pragma unroll
-      for (int q = 0; q < 2; ++q)
-        *reinterpret_cast<uint2*>(spectrum +
-                                  gradient_word<N>(16 * tile + g + 8 * q, image, first_row + 8 * n + 2 * t)) =
-            uint2{half_pair(re[n][2 * q], im[n][2 * q]), half_pair(re[n][2 * q + 1], im[n][2 * q + 1])};
+      for (int q = 0; q < 2; ++q) {
+        int const row = first_row + 8 * n + 2 * t;
+        SplitWord const first = split(re[n][2 * q], im[n][2 * q]), second = split(re[n][2 * q + 1], im[n][2 * q + 1]);
+        *reinterpret_cast<uint2*>(spectrum + gradient_word<N>(16 * mirrored + g + 8 * q, image, row)) =
+            uint2{first.high, second.high};
+        if constexpr (std::is_same_v<Element, __half>)
+          if (low && !mirrored && q == 0 && g < low_slots)
+            *reinterpret_cast<uint2*>(low + gradient_word<N>(g, image, row)) = uint2{first.low, second.low};
+      }
   }
 }
 
-// The sums of one slot: rows of dy meet rows of x, the sums along the diagonals are those by row lags.
-template <int N>
-__device__ __forceinline__ void warp_sum_slot(std::uint32_t* sums, std::uint32_t const* x_spectrum,
-                                              std::uint32_t const* dy_spectrum, int slot) {
+// Where the operands of the sums of a slot lie.
+struct SlotOperands {
+  std::uint32_t const *x, *dy;
+};
+
+// The sums of one slot, re and im: rows of dy meet rows of x, the sums along the diagonals are those by row lags. Of
+// operands in two halves there are three pairs, the last one hi hi.
+template <int N, int pairs>
+__device__ __forceinline__ void warp_sum_slot(float (&lag_sums)[2][N / 16], SlotOperands const (&operands)[pairs],
+                                              int slot) {
   constexpr int tiles = N / 16, diagonals = toeplitz::diagonals<tiles>;
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   std::uint32_t dy[tiles][4], x[2 * tiles][2];
 #pragma unroll
-  for (int m = 0; m < tiles; ++m)
-#pragma unroll
-    for (int e = 0; e < 4; ++e)
-      dy[m][e] = dy_spectrum[gradient_word<N>(slot, t + 4 * (e / 2), 16 * m + g + 8 * (e % 2))];
-#pragma unroll
-  for (int n = 0; n < 2 * tiles; ++n)
-#pragma unroll
-    for (int e = 0; e < 2; ++e) x[n][e] = x_spectrum[gradient_word<N>(slot, t + 4 * e, 8 * n + g)];
-  float lag_sums[2][tiles];
-#pragma unroll
   for (int part = 0; part < 2; ++part) {
-    if (part == 1)  // (re, im) of x to (-im, re): what is left is the imaginary part
-#pragma unroll
-      for (int n = 0; n < 2 * tiles; ++n)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) x[n][e] = swap_halves(x[n][e]) ^ 0x8000u;
     float blocks[diagonals][4] = {};
 #pragma unroll
-    for (int m = 0; m < tiles; ++m)
+    for (int pair = 0; pair < pairs; ++pair) {
+      if (pairs > 1 || part == 0) {
 #pragma unroll
-      for (int n = 0; n < 2 * tiles; ++n)
-        warp_mma<__half>(blocks[2 * m - n + 2 * tiles - 1], dy[m][0], dy[m][1], dy[m][2], dy[m][3], x[n][0], x[n][1]);
+        for (int m = 0; m < tiles; ++m)
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            dy[m][e] = operands[pair].dy[gradient_word<N>(slot, t + 4 * (e / 2), 16 * m + g + 8 * (e % 2))];
+#pragma unroll
+        for (int n = 0; n < 2 * tiles; ++n)
+#pragma unroll
+          for (int e = 0; e < 2; ++e) x[n][e] = operands[pair].x[gradient_word<N>(slot, t + 4 * e, 8 * n + g)];
+      }
+      if (part == 1)  // (re, im) of x to (-im, re): what is left is the imaginary part
+#pragma unroll
+        for (int n = 0; n < 2 * tiles; ++n)
+#pragma unroll
+          for (int e = 0; e < 2; ++e) x[n][e] = swap_halves(x[n][e]) ^ 0x8000u;
+#pragma unroll
+      for (int m = 0; m < tiles; ++m)
+#pragma unroll
+        for (int n = 0; n < 2 * tiles; ++n)
+          warp_mma<__half>(blocks[2 * m - n + 2 * tiles - 1], dy[m][0], dy[m][1], dy[m][2], dy[m][3], x[n][0], x[n][1]);
+    }
     toeplitz::warp_sum_diagonals<tiles>(blocks, lag_sums[part]);
   }
-  int const residue = (g - 2 * t) & 7, beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
-  constexpr float headroom = 1.f / (1 << -gradient_headroom);
-#pragma unroll
-  for (int i = 0; i < tiles; ++i)
-    sums[8 * (beta + i) + residue] = half_pair(lag_sums[0][i] * headroom, lag_sums[1][i] * headroom);
 }
 
-// 16 row lags x N / 2 column lags per warp, and their mirror images.
+// How the sums of a group join those of the groups before.
+struct GroupScale {
+  bool first;
+  float before, now;
+};
+
+// A slot and its mirror image, at which even lags have the same cosine and the opposite sine, odd lags the reverse.
+// `low`: what the slot's spectra lack, or null.
 template <int N>
-__device__ __forceinline__ void warp_invert_lags(float* result, std::uint32_t const* sums,
-                                                 LagConstants<N> const& constants, int exponent) {
+__device__ __forceinline__ void warp_add_slots(float2* sums, SlotOperands spectra, SlotOperands low, int slot,
+                                               GroupScale scale) {
   constexpr int tiles = N / 16, stride = GradientPlan<N>::sum_stride;
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, warp = threadIdx.x / 32;
-  int const first_row = warp / 2 * 16, half = warp % 2;
+  float direct[2][tiles], mirrored[2][tiles];
+  if (low.x)
+    warp_sum_slot<N, 3>(direct, {{low.x, spectra.dy}, {spectra.x, low.dy}, spectra}, slot);
+  else
+    warp_sum_slot<N, 1>(direct, {spectra}, slot);
+  warp_sum_slot<N, 1>(mirrored, {spectra}, slot + gradient_slots / 2);
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
+  int const residue = (g - 2 * t) & 7, beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
+#pragma unroll
+  for (int i = 0; i < tiles; ++i)
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      float2& to = sums[odd * (N / 2) * stride + 8 * (beta + i) + residue];
+      float const sign = odd ? -1.f : 1.f;
+      float2 sum{direct[0][i] + sign * mirrored[0][i], direct[1][i] - sign * mirrored[1][i]};
+      if (!scale.first) sum = {to.x * scale.before + sum.x * scale.now, to.y * scale.before + sum.y * scale.now};
+      to = sum;
+    }
+}
+
+// 16 row lags per warp x the even or the odd column lags, and their mirror images.
+template <int N, typename Element>
+__device__ __forceinline__ void warp_invert_lags(float* result, float2 const* sums,
+                                                 LagConstants<N, Element> const& constants, float headroom,
+                                                 int exponent) {
+  constexpr int tiles = N / 16, stride = GradientPlan<N>::sum_stride;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4, warp = thread_warp();
+  int const first_row = warp / 2 * 16, parity = warp % 2;
+  sums += (parity * (N / 2) + 2 * t) * stride + first_row + g;
   Tile cosines[tiles] = {}, sines[tiles] = {};
 #pragma unroll
-  for (int step = 0; step < N / 16; ++step) {
+  for (int step = 0; step < N / 32; ++step) {
     std::uint32_t re[4], im[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      std::uint32_t const* const from = sums + (16 * step + 2 * t + 8 * (e / 2)) * stride + first_row + g + 8 * (e % 2);
-      re[e] = low_halves(from[0], from[stride]);
-      im[e] = high_halves(from[0], from[stride]);
+      float2 const* const from = sums + (16 * step + 8 * (e / 2)) * stride + 8 * (e % 2);
+      float2 const first = from[0], second = from[stride];
+      re[e] = half_pair(first.x * headroom, second.x * headroom);
+      im[e] = half_pair(first.y * headroom, second.y * headroom);
     }
 #pragma unroll
-    for (int n = 0; n < tiles; n += 2) {
-      uint4 const c = constants[0][step][half * (tiles / 2) + n / 2][lane],
-                  s = constants[1][step][half * (tiles / 2) + n / 2][lane];
-      warp_mma<__half>(cosines[n], re[0], re[1], re[2], re[3], c.x, c.y);
-      warp_mma<__half>(cosines[n + 1], re[0], re[1], re[2], re[3], c.z, c.w);
-      warp_mma<__half>(sines[n], im[0], im[1], im[2], im[3], s.x, s.y);
-      warp_mma<__half>(sines[n + 1], im[0], im[1], im[2], im[3], s.z, s.w);
-    }
+    for (int plane = 0; plane < planes<Element>; ++plane)
+#pragma unroll
+      for (int n = 0; n < tiles; n += 2) {
+        uint4 const c = constants.load(plane, 0, parity * (N / 32) + step, n / 2, lane),
+                    s = constants.load(plane, 1, parity * (N / 32) + step, n / 2, lane);
+        warp_mma<__half>(cosines[n], re[0], re[1], re[2], re[3], c.x, c.y);
+        warp_mma<__half>(cosines[n + 1], re[0], re[1], re[2], re[3], c.z, c.w);
+        warp_mma<__half>(sines[n], im[0], im[1], im[2], im[3], s.x, s.y);
+        warp_mma<__half>(sines[n + 1], im[0], im[1], im[2], im[3], s.z, s.w);
+      }
   }
 #pragma unroll
   for (int n = 0; n < tiles; ++n)
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      int const lag = half * (N / 2) + 8 * n + 2 * t + e % 2;
-      float* const to = result + (first_row + g + 8 * (e / 2)) * stride + N;
+      int const lag = lag_of_column(parity, n, 2 * t + e % 2);
+      float* const to = result + (first_row + g + 8 * (e / 2)) * GradientPlan<N>::result_stride + N;
       to[lag] = scaled(cosines[n][e] + sines[n][e], exponent);
       to[-lag] = scaled(cosines[n][e] - sines[n][e], exponent);
     }
 }
 
-template <int N, bool plain, typename Element>
+// A filter per channel, or per sample and channel.
+struct FilterPlace {
+  int sample, channel;
+};
+__device__ __forceinline__ int filter_count(Shape const& shape) {
+  return int(shape.channels) * (shape.images_per_filter > 1 ? 1 : int(shape.batch));
+}
+__device__ __forceinline__ FilterPlace filter_place(Shape const& shape, int filter) {
+  if (shape.images_per_filter > 1) return {0, filter};
+  return {filter % int(shape.batch), filter / int(shape.batch)};
+}
+// Its images in groups.
+__device__ __forceinline__ int filter_groups(Shape const& shape) {
+  return shape.images_per_filter > 1 ? (int(shape.batch) + images - 1) / images : 1;
+}
+
+__device__ __forceinline__ void warp_add(int volatile& to, int value) {
+  int const sum = to + value;
+  warp_write([&] { to = sum; });
+}
+
+// The powers of two of a group's images and of the sums so far.
+__device__ __forceinline__ void warp_join_group(GradientState& state, int of_group) {
+  int const running = state.running, next = state.group == 0 ? of_group : min(running, of_group);
+  warp_write([&] {
+    state.before = power_of_two(max(-126, next - running));
+    state.now = power_of_two(max(-126, next - of_group));
+    state.running = next;
+  });
+}
+
+// Powers of two of an image's x and dy. In a group their product is the same for all images, since these are added up:
+// an image of small x and large dy counts as much as one of the reverse.
+struct ImageExponents {
+  int x, dy, both;
+};
+template <int warps_per_image, int warps, typename Normalise>
+__device__ __forceinline__ ImageExponents warp_image_exponents(std::uint32_t const (&maxima)[2][warps], int image,
+                                                               Normalise const& normalise) {
+  int const of_lane = thread_lane() % images * warps_per_image;
+  int const x = normalise(max(maxima[0][of_lane], maxima[0][of_lane + warps_per_image - 1]));
+  int both = x + normalise(max(maxima[1][of_lane], maxima[1][of_lane + warps_per_image - 1]));
+#pragma unroll
+  for (int other = images / 2; other; other /= 2) both = min(both, __shfl_xor_sync(~0u, both, other));
+  int const of_image = min(__shfl_sync(~0u, x, image), both + 126);  // dy's may then be -126
+  return {of_image, both - of_image, both};
+}
+
+// Bits that the sums of all groups need beside those of one.
+__device__ __forceinline__ int group_headroom(Shape const& shape) { return 32 - __clz(filter_groups(shape) - 1); }
+
+template <int N, bool plain, typename Element, typename Filter>
 __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gradient_kernel(
-    __grid_constant__ GradientKernelArgs<Element> const p) {
+    __grid_constant__ GradientKernelArgs<Element, Filter> const p) {
   using P = Plan<N>;
   grid_release_successor();
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  auto& shared = *reinterpret_cast<GradientShared<N>*>(dynamic_shared);
+  auto& shared = *reinterpret_cast<GradientShared<N, Element>*>(dynamic_shared);
   Shape const& shape = p.shape;
-  int const warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  int const image = warp / P::warps_per_image, first_row = warp % P::warps_per_image * 32;
-  bool const present = image < shape.batch;
-
-  auto const cosines = block_make_cosines<N>(shared.sums);
+  auto cosines = block_make_cosines<N>(shared.sums);
   block_make_input_constants<N>(shared.input_constants, cosines);
   block_make_lag_constants<N>(shared.lag_constants, cosines);
-  grid_wait_for_predecessor();
-  for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x) {
-    int exponent[2];
+  GradientState& state = shared.states[threadIdx.x / 32];
+  if (!p.overlaps) grid_wait_for_predecessor();
+  warp_write([&] { state.filter = blockIdx.x; });
 #pragma unroll 1
-    for (int first_slot = 0; first_slot < N; first_slot += gradient_slots) {
-      Rows<N> rows[2];  // of x, of dy
-      warp_load_rows<N, plain>(rows[0], p.x, shape, image, c, first_row, present);
-      warp_load_rows<N, plain>(rows[1], p.dy, shape, image, c, first_row, present);
-      if (first_slot == 0) {
+  for (; state.filter < filter_count(shape); warp_add(state.filter, gridDim.x)) {
+    warp_write([&] { state.group = 0; });
+#pragma unroll 1
+    for (; state.group < filter_groups(shape); warp_add(state.group, 1)) {
+#pragma unroll 1
+      for (int tile = 0; tile < P::direct_tiles; ++tile) {
+        {
+          int const warp = thread_warp(), image = warp / P::warps_per_image;
+          int const first_row = warp % P::warps_per_image * 32;
+          auto const place = filter_place(shape, state.filter);
+          int const b = place.sample + state.group * images + image;
+          Rows<N> rows[2] = {};  // of x, of dy
+          if (image < shape.images_per_filter && b < int(shape.batch)) {
+            warp_load_rows<N, plain>(rows[0], p.x, shape, b, place.channel, first_row);
+            warp_load_rows<N, plain>(rows[1], p.dy, shape, b, place.channel, first_row);
+          }
+          if (tile == 0) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          std::uint32_t const most = warp_magnitude<N>(rows[i]);
-          if (lane == 0) shared.maxima[i][warp] = most;
+            for (int i = 0; i < 2; ++i) {
+              std::uint32_t const most = warp_magnitude<N, Element>(rows[i]);
+              warp_write([&] { shared.maxima[i][warp] = most; });
+            }
+          }
+          __syncthreads();  // also: the slots before, or the result of the filter before, have been read
+          auto const exponents = warp_image_exponents<P::warps_per_image>(
+              shared.maxima, image, [](std::uint32_t most) { return normalising_exponent<Element>(most); });
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            thread_fold<N, Element>(rows[i], i ? exponents.dy : exponents.x);
+            std::uint32_t* low = nullptr;
+            if constexpr (std::is_same_v<Element, __half>) low = tile == 0 ? shared.low.spectra[i] : nullptr;
+            warp_store_gradient_spectrum<N, Element>(shared.spectra[i], low, rows[i], shared.input_constants, tile,
+                                                     image, first_row);
+          }
+          if (tile == 0) warp_join_group(state, exponents.both);
+        }
+        __syncthreads();
+        GroupScale const scale{state.group == 0, state.before, state.now};
+#pragma unroll 1
+        for (int slot = thread_warp(); slot < gradient_slots / 2; slot += P::warps) {
+          SlotOperands low{};
+          if constexpr (std::is_same_v<Element, __half>)
+            if (tile == 0 && slot < low_slots) low = {shared.low.spectra[0], shared.low.spectra[1]};
+          warp_add_slots<N>(shared.sums + (16 * tile + slot) * GradientPlan<N>::sum_stride,
+                            {shared.spectra[0], shared.spectra[1]}, low, slot, scale);
         }
       }
-      __syncthreads();  // also: the slots before, or the result of the channel before, have been read
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        exponent[i] = normalising_exponent(warp_max(lane < P::warps ? shared.maxima[i][lane] : 0));
-        thread_fold<N>(rows[i], power_of_two(exponent[i]));
-        warp_store_gradient_spectrum<N>(shared.spectra[i], rows[i], shared.input_constants, first_slot, image,
-                                        first_row);
-      }
-      __syncthreads();
-#pragma unroll 1
-      for (int slot = warp; slot < gradient_slots; slot += P::warps)
-        warp_sum_slot<N>(shared.sums + (first_slot + slot) * GradientPlan<N>::sum_stride, shared.spectra[0],
-                         shared.spectra[1], slot);
     }
     __syncthreads();
-    if (c + gridDim.x < shape.channels) {
-      thread_prefetch_images(p.x, shape, c + gridDim.x, 0);
-      thread_prefetch_images(p.dy, shape, c + gridDim.x, 0);
+    if (int const next = state.filter + int(gridDim.x); next < filter_count(shape)) {
+      auto const place = filter_place(shape, next);
+      thread_prefetch_images(p.x, shape, place.sample, place.channel);
+      thread_prefetch_images(p.dy, shape, place.sample, place.channel);
     }
-    constexpr int log2_N = N == 64 ? 6 : 5;
-    warp_invert_lags<N>(shared.result, shared.sums, shared.lag_constants,
-                        -exponent[0] - exponent[1] - gradient_headroom - log2_N);
+    {
+      constexpr int log2_N = N == 64 ? 6 : 5;
+      int const headroom_exponent = gradient_headroom - group_headroom(shape);
+      warp_invert_lags<N, Element>(shared.result, shared.sums, shared.lag_constants, power_of_two(headroom_exponent),
+                                   -state.running - headroom_exponent - log2_N);
+    }
     __syncthreads();
-    toeplitz::block_store_filter_gradient(p.dk.data + c * p.dk.channel, p.dk,
-                                          shared.result + (shape.rows.low + N) * GradientPlan<N>::sum_stride + N,
-                                          GradientPlan<N>::sum_stride, shape);
+    auto const place = filter_place(shape, state.filter);
+    toeplitz::block_store_filter_gradient(p.dk.data + place.sample * p.dk.batch + place.channel * p.dk.channel, p.dk,
+                                          shared.result + (shape.rows.low + N) * GradientPlan<N>::result_stride + N,
+                                          GradientPlan<N>::result_stride, shape);
   }
+  if (p.overlaps) grid_wait_for_predecessor();  // what follows may count on both
 }
 
 }  // namespace faltung::long_conv::cuda::spectral

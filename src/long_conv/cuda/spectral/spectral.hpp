@@ -1,5 +1,5 @@
-// cuda.spectral: grids of 25 to 64 points an axis in bf16, one axis transformed, the other a Toeplitz product per
-// frequency.
+// cuda.spectral: grids of 25 to 64 points an axis in 16 bits, to 32 in fp32, one axis transformed, the other a Toeplitz
+// product per frequency.
 #pragma once
 #include <string>
 

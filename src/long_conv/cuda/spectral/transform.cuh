@@ -10,24 +10,33 @@ namespace faltung::long_conv::cuda::spectral {
 // Accumulators of a tile of 16 slots: c[0], c[1] slot g, columns 2t, 2t + 1; c[2], c[3] slot g + 8.
 using Tile = float[4];
 
-// What the next turn of a block reads, to L2: a thread per row of the images (a row is at most a line), a thread per
-// line of the filter.
+// What a later turn of a block reads, to L2: a thread per row of the images from b on (a row is at most a line), a
+// thread per line of the filter.
 template <typename Element>
 __device__ __forceinline__ void thread_prefetch_images(Tensor<Element const*> const& x, Shape const& shape,
-                                                       std::int64_t c, std::int64_t group) {
+                                                       std::int64_t b, std::int64_t c) {
   int const per_image = blockDim.x / images, image = threadIdx.x / per_image, row = threadIdx.x % per_image;
-  std::int64_t const b = group * shape.images_per_filter + image;
-  if (image < shape.images_per_filter && b < shape.batch && row < shape.rows.extent)
-    thread_prefetch(x.data + b * x.batch + c * x.channel + row * x.row);
+  if (image < shape.images_per_filter && b + image < shape.batch && row < shape.rows.extent)
+    thread_prefetch(x.data + (b + image) * x.batch + c * x.channel + row * x.row);
 }
 
 template <typename Element>
 __device__ __forceinline__ void thread_prefetch_filter(Tensor<Element const*> const& k, Shape const& shape,
-                                                       std::int64_t c, std::int64_t group) {
+                                                       std::int64_t b, std::int64_t c) {
   constexpr int per_line = 128 / int(sizeof(Element));
-  std::int64_t const b = group * shape.images_per_filter, at = threadIdx.x * per_line;
+  std::int64_t const at = threadIdx.x * per_line;
   if (k.row == shape.columns.filter && k.column == 1 && at < shape.rows.filter * k.row)
     thread_prefetch(k.data + b * k.batch + c * k.channel + at);
+}
+
+// Two values as halves, and what these lack.
+struct SplitWord {
+  std::uint32_t high, low;
+};
+__device__ __forceinline__ SplitWord split(float first, float second) {
+  std::uint32_t const high = half_pair(first, second);
+  float2 const rounded = __half22float2(reinterpret_cast<__half2 const&>(high));
+  return {high, half_pair(first - rounded.x, second - rounded.y)};
 }
 
 // Two warps, or one, that share an image.
@@ -55,14 +64,14 @@ struct Rows {
 // `plain`: rows are whole and aligned, known when the kernel is compiled.
 template <int N, bool plain, typename Element>
 __device__ __forceinline__ void warp_load_rows(Rows<N>& rows, Tensor<Element const*> const& x, Shape const& shape,
-                                               std::int64_t b, std::int64_t c, int first_row, bool present) {
+                                               std::int64_t b, std::int64_t c, int first_row) {
   constexpr int words = Rows<N>::words;
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   Element const* const from = x.data + b * x.batch + c * x.channel;
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
     int const row = first_row + 8 * n + g;
-    bool const inside = present && row < shape.rows.extent;
+    bool const inside = row < shape.rows.extent;
     if (plain || x.vectors) {
       using Vector = std::conditional_t<words == 4, uint4, uint2>;
       Vector near{}, far{};
@@ -91,163 +100,290 @@ __device__ __forceinline__ void warp_load_rows(Rows<N>& rows, Tensor<Element con
   }
 }
 
-template <int N>
+template <int N, typename Element>
 __device__ __forceinline__ std::uint32_t warp_magnitude(Rows<N> const& rows) {
   std::uint32_t most = 0;
 #pragma unroll
   for (int n = 0; n < 4; ++n)
 #pragma unroll
     for (int i = 0; i < Rows<N>::words; ++i)
-      most = __vmaxu2(most, __vmaxu2(rows.near[n][i] & 0x7fff7fffu, rows.far[n][i] & 0x7fff7fffu));
+      most = larger_magnitudes<Element>(larger_magnitudes<Element>(most, rows.near[n][i]), rows.far[n][i]);
   return warp_max(most);
 }
 
-// Folds in place: near becomes x[i] + x[N-1-i], which meets the cosines, far x[i] - x[N-1-i], which meets the sines.
-template <int N>
-__device__ __forceinline__ void thread_fold(Rows<N>& rows, float scale) {
+// What meets the constants. Where these have one plane, rows are folded in place: near becomes x[i] + x[N-1-i], which
+// meets the cosines, far x[i] - x[N-1-i], which meets the sines. Where they have two, the rounding of such sums would
+// weigh as much as that of the constants: near and far stay apart.
+template <int N, typename Element>
+__device__ __forceinline__ void thread_fold(Rows<N>& rows, int exponent) {
+  HalfScale<Element> const scaled(exponent);
 #pragma unroll
   for (int n = 0; n < 4; ++n)
 #pragma unroll
     for (int i = 0; i < Rows<N>::words; ++i) {
-      std::uint32_t const a = scaled_half_pair(rows.near[n][i], scale),
-                          b = swap_halves(scaled_half_pair(rows.far[n][i], scale));
-      rows.near[n][i] = half_add(a, b);
-      rows.far[n][i] = half_subtract(a, b);
+      std::uint32_t const a = scaled(rows.near[n][i]), b = swap_halves(scaled(rows.far[n][i]));
+      rows.near[n][i] = planes<Element> == 1 ? half_add(a, b) : a;
+      rows.far[n][i] = planes<Element> == 1 ? half_subtract(a, b) : b;
     }
 }
 
-// Re and im of the tile's slots for the warp's 32 rows: columns of the MMA are rows of the grid.
+inline constexpr std::uint32_t sign_of_even = 0x00008000, sign_of_both = 0x80008000;
+
+// What the mirrored slots want: even columns negated.
 template <int N>
+__device__ __forceinline__ void thread_negate_even(Rows<N>& rows) {
+#pragma unroll
+  for (int n = 0; n < 4; ++n)
+#pragma unroll
+    for (int i = 0; i < Rows<N>::words; ++i) {
+      rows.near[n][i] ^= sign_of_even;
+      rows.far[n][i] ^= sign_of_even;
+    }
+}
+
+// Re and im of the tile's slots for the warp's 32 rows: columns of the MMA are rows of the grid. `mirrored`: of the
+// mirror images of the tile's slots, the rows having been through thread_negate_even.
+template <int N, typename Element>
 __device__ __forceinline__ void warp_transform_rows(Tile (&re)[4], Tile (&im)[4], Rows<N> const& rows,
-                                                    InputConstants<N> const& constants, int tile) {
-  int const lane = threadIdx.x % 32;
+                                                    InputConstants<N, Element> const& constants, int tile,
+                                                    bool mirrored) {
+  int const lane = thread_lane();
 #pragma unroll
   for (int step = 0; step < Plan<N>::input_steps; ++step) {
-    uint4 const cosines = constants[0][tile][step][lane], sines = constants[1][tile][step][lane];
+    uint4 const cosines = constants.load(0, mirrored, tile, step, lane),
+                sines = constants.load(0, !mirrored, tile, step, lane);
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
-      warp_mma<__half>(re[n], cosines.x, cosines.y, cosines.z, cosines.w, rows.near[n][2 * step],
-                       rows.near[n][2 * step + 1]);
-      warp_mma<__half>(im[n], sines.x, sines.y, sines.z, sines.w, rows.far[n][2 * step], rows.far[n][2 * step + 1]);
+      std::uint32_t const *const near = rows.near[n] + 2 * step, *const far = rows.far[n] + 2 * step;
+      warp_mma<__half>(re[n], cosines.x, cosines.y, cosines.z, cosines.w, near[0], near[1]);
+      if constexpr (planes<Element> == 1) {
+        warp_mma<__half>(im[n], sines.x, sines.y, sines.z, sines.w, far[0], far[1]);
+      } else {
+        warp_mma<__half>(im[n], sines.x, sines.y, sines.z, sines.w, near[0], near[1]);
+        warp_mma<__half>(re[n], cosines.x, cosines.y, cosines.z, cosines.w, far[0], far[1]);
+        warp_mma<__half>(im[n], sines.x, sines.y, sines.z, sines.w, far[0] ^ sign_of_both, far[1] ^ sign_of_both);
+      }
+    }
+    if constexpr (planes<Element> == 2) {
+      uint4 const less_cosines = constants.load(1, mirrored, tile, step, lane),
+                  less_sines = constants.load(1, !mirrored, tile, step, lane);
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        std::uint32_t const *const near = rows.near[n] + 2 * step, *const far = rows.far[n] + 2 * step;
+        warp_mma<__half>(re[n], less_cosines.x, less_cosines.y, less_cosines.z, less_cosines.w,
+                         half_add(near[0], far[0]), half_add(near[1], far[1]));
+        warp_mma<__half>(im[n], less_sines.x, less_sines.y, less_sines.z, less_sines.w, half_subtract(near[0], far[0]),
+                         half_subtract(near[1], far[1]));
+      }
     }
   }
 }
 
 // Where 16-byte chunk `chunk` of a filter row lies: rows of a quarter warp in different banks.
 template <int N>
-__device__ __forceinline__ int filter_chunk(int row, int chunk) {
+__host__ __device__ constexpr int filter_chunk(int row, int chunk) {
   return chunk ^ (row % 2 * (N == 64 ? 1 : 4));
 }
 
-// A filter by lags to shared memory, and the largest magnitude of the warp's taps to `maxima`.
-template <int N, typename Element>
-__device__ __forceinline__ void block_stage_filter(std::uint32_t* filter, std::uint32_t* maxima, Element const* k,
-                                                   Tensor<Element const*> const& strides, Shape const& shape) {
-  using P = Plan<N>;
-  constexpr int per_row = 2 * N / 32, rows_at_once = 16 / per_row;
-  int const lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  auto* const to = reinterpret_cast<unsigned short*>(filter);
-  std::uint32_t most = 0;
-  std::int64_t column_offset[per_row];
-  int place[per_row];  // of a lag in its half of the row; a warp's rows are all even or all odd
-  bool live[per_row];
+// Which taps of a row of a filter a lane stages: lanes go along the taps, whichever way the lags go. Of 2N positions
+// the last is no lag: the last lane takes lag 0 again, which has a place in either half of a staged row.
+template <int N>
+struct RowTaps {
+  static constexpr int count = 2 * N / 32;
+  int lag[count], place[count];
+  bool live[count];
+  int last;  // from the lane's first tap to its last
+
+  __device__ __forceinline__ explicit RowTaps(LagAxis const& columns) {
+    int const lane = thread_lane();
 #pragma unroll
-  for (int i = 0; i < per_row; ++i) {
-    int const lag = lane + 32 * i - (N - 1), element = lag > 0 ? lag : N - lag;
-    std::int64_t const tap = shape.columns.tap(lag);
-    live[i] = tap >= 0;
-    column_offset[i] = tap * strides.column;
-    place[i] = filter_chunk<N>(warp, element / 8) * 8 + element % 8;
+    for (int i = 0; i < count; ++i) {
+      bool const again = i == count - 1 && lane == 31;
+      lag[i] = again ? 0 : columns.sign * (lane + 32 * i - (N - 1));
+      place[i] = lag_position<N>(abs(lag[i])) + (lag[i] > 0 || again ? 0 : N);
+      live[i] = columns.tap(lag[i]) >= 0;
+    }
+    last = lane == 31 ? N - 1 - lane : 32 * (count - 1);
   }
-  LagAxis const& rows = shape.rows;
-  // Where row lags have their taps in a row, pointers step from one to the next.
-  Element const* at[per_row];
-  std::int64_t const row_step = rows.sign * P::warps * strides.row;
+};
+
+// visit(j, values) with a lane's taps of the row lags that the warp will transform, j < 8.
+template <int N, typename Filter, typename Visit>
+__device__ __forceinline__ void warp_visit_filter(Filter const* k, Tensor<Filter const*> const& strides,
+                                                  Shape const& shape, RowTaps<N> const& taps, Visit const& visit) {
+  using P = Plan<N>;
+  constexpr int per_row = RowTaps<N>::count, at_once = 16 / per_row;
+  int const lane = thread_lane(), first = thread_warp() * P::rows_per_warp;
+  LagAxis const &rows = shape.rows, &columns = shape.columns;
+  if (!rows.circular && !columns.circular && strides.column == 1) {
+    k += (rows.centre + rows.sign * (first - (N - 1))) * strides.row + columns.centre - (N - 1) + lane;
+    std::int64_t const step = rows.sign * strides.row;
 #pragma unroll
-  for (int i = 0; i < per_row; ++i)
-    at[i] = k + column_offset[i] + (rows.centre + rows.sign * (warp - (N - 1))) * strides.row;
-  for (int start = warp; start < 2 * N - 1; start += rows_at_once * P::warps) {
-    unsigned short value[rows_at_once][per_row];
-    if (!rows.circular) {
+    for (int start = 0; start < P::rows_per_warp; start += at_once) {
+      Filter value[at_once][per_row] = {};
 #pragma unroll
-      for (int j = 0; j < rows_at_once; ++j) {
-        int const lag = start + j * P::warps - (N - 1);
+      for (int j = 0; j < at_once; ++j, k += step) {
+        int const lag = first + start + j - (N - 1);
         bool const inside = lag >= rows.low && lag <= rows.high;
 #pragma unroll
-        for (int i = 0; i < per_row; ++i, at[i - 1] += row_step)
-          value[j][i] = inside && live[i] ? *reinterpret_cast<unsigned short const*>(at[i]) : 0;
+        for (int i = 0; i < per_row; ++i)
+          if (inside && taps.live[i]) value[j][i] = k[i == per_row - 1 ? taps.last : 32 * i];
       }
-    } else {
 #pragma unroll
-      for (int j = 0; j < rows_at_once; ++j) {
-        int const row = start + j * P::warps;
+      for (int j = 0; j < at_once; ++j) visit(start + j, value[j]);
+    }
+  } else {
+#pragma unroll 1
+    for (int start = 0; start < P::rows_per_warp; start += 2)
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        Filter value[per_row] = {};
+        int const row = first + start + j;
         std::int64_t const tap = row < 2 * N - 1 ? rows.tap(row - (N - 1)) : -1;
-        Element const* const from = k + tap * strides.row;
 #pragma unroll
         for (int i = 0; i < per_row; ++i)
-          value[j][i] = tap >= 0 && live[i] ? *reinterpret_cast<unsigned short const*>(from + column_offset[i]) : 0;
+          if (tap >= 0 && taps.live[i]) value[i] = k[tap * strides.row + columns.tap(taps.lag[i]) * strides.column];
+        visit(start + j, value);
       }
-    }
-#pragma unroll
-    for (int j = 0; j < rows_at_once; ++j) {
-      int const row = start + j * P::warps;
-      if (row >= 2 * N - 1) continue;
-#pragma unroll
-      for (int i = 0; i < per_row; ++i) {
-        bool const last = i == per_row - 1, middle = i == per_row / 2 - 1;
-        if (!last || lane < 31) to[row * 2 * N + place[i]] = value[j][i];  // position 2N - 1 is no lag
-        if (middle && lane == 31) to[row * 2 * N + filter_chunk<N>(warp, 0) * 8] = value[j][i];  // lag 0 meets itself
-        most = max(most, std::uint32_t(value[j][i] & 0x7fff));
-      }
-    }
   }
+}
+
+// Where they go in shared memory.
+template <int N>
+class StagedRows {
+ public:
+  __device__ __forceinline__ StagedRows(std::uint32_t* filter, RowTaps<N> const& taps) {
+#pragma unroll
+    for (int i = 0; i < RowTaps<N>::count; ++i)
+#pragma unroll
+      for (int odd = 0; odd < 2; ++odd)
+        to_[odd][i] = reinterpret_cast<unsigned short*>(filter) + thread_warp() * Plan<N>::rows_per_warp * 2 * N +
+                      filter_chunk<N>(odd, taps.place[i] / 8) * 8 + taps.place[i] % 8;
+  }
+  __device__ __forceinline__ void store(int j, int i, unsigned short bits) const { to_[j % 2][i][j * 2 * N] = bits; }
+
+ private:
+  unsigned short* to_[2][RowTaps<N>::count];  // in even and in odd rows
+};
+
+// The row lags of a filter that the warp will transform, to shared memory, and the largest magnitude of their taps to
+// `maximum`.
+template <int N, typename Element>
+__device__ __forceinline__ void warp_stage_filter(std::uint32_t* filter, std::uint32_t* maximum, Element const* k,
+                                                  Tensor<Element const*> const& strides, Shape const& shape) {
+  RowTaps<N> const taps(shape.columns);
+  StagedRows<N> const rows(filter, taps);
+  std::uint32_t most = 0;
+  warp_visit_filter<N>(k, strides, shape, taps, [&](int j, Element const(&value)[RowTaps<N>::count]) {
+#pragma unroll
+    for (int i = 0; i < RowTaps<N>::count; ++i) {
+      rows.store(j, i, reinterpret_cast<unsigned short const&>(value[i]));
+      if (i % 2)
+        most = larger_magnitudes<Element>(most, reinterpret_cast<unsigned short const&>(value[i - 1]) |
+                                                    std::uint32_t(reinterpret_cast<unsigned short const&>(value[i]))
+                                                        << 16);
+    }
+  });
   most = warp_max(most);
-  if (lane == 0) maxima[warp] = most;
+  if (thread_lane() == 0) *maximum = most;
+}
+
+// The same for fp32 filters of 16-bit images, in two steps: they become halves under their power of two as they are
+// staged. `maximum` gets the upper halves of magnitudes.
+template <int N>
+__device__ __forceinline__ void warp_measure_filter(std::uint32_t* maximum, float const* k,
+                                                    Tensor<float const*> const& strides, Shape const& shape) {
+  std::uint32_t most = 0;
+  warp_visit_filter<N>(k, strides, shape, RowTaps<N>(shape.columns), [&](int, float const(&value)[RowTaps<N>::count]) {
+#pragma unroll
+    for (int i = 0; i < RowTaps<N>::count; ++i) most = max(most, __float_as_uint(value[i]) & 0x7fffffffu);
+  });
+  most = warp_max(most >> 16);
+  if (thread_lane() == 0) *maximum = most;
+}
+template <int N>
+__device__ __forceinline__ void warp_stage_wide_filter(std::uint32_t* filter, int exponent, float const* k,
+                                                       Tensor<float const*> const& strides, Shape const& shape) {
+  RowTaps<N> const taps(shape.columns);
+  StagedRows<N> const rows(filter, taps);
+  float const scale = power_of_two(exponent);
+  warp_visit_filter<N>(k, strides, shape, taps, [&](int j, float const(&value)[RowTaps<N>::count]) {
+#pragma unroll
+    for (int i = 0; i < RowTaps<N>::count; ++i) rows.store(j, i, __half_as_ushort(__float2half(value[i] * scale)));
+  });
 }
 
 // Filter spectra carry this factor: 64 products of the largest spectra then stay below the largest half.
 inline constexpr int filter_headroom = -7;
 
-// The spectrum of 8 row lags per warp, [slot][row lag] words of re and im.
-template <int N>
-__device__ __forceinline__ void warp_transform_filter(std::uint32_t* spectrum, std::uint32_t const* filter,
-                                                      FilterConstants<N> const& constants, int exponent) {
+// The spectrum of 8 row lags per warp, [slot][row lag] words of re and im, from elements of type `Staged`.
+template <int N, typename Element, typename Staged>
+__device__ __forceinline__ void warp_transform_filter(std::uint32_t* spectrum, LowSlots<N, Element>& low,
+                                                      std::uint32_t const* filter,
+                                                      FilterConstants<N, Element> const& constants, int exponent) {
   using P = Plan<N>;
   constexpr int words = N / 8;  // of a lane: N / 4 column lags
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, row = threadIdx.x / 32 * 8 + g;
-  float const scale = power_of_two(exponent);
-  std::uint32_t even[words], odd[words];
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4, row = thread_warp() * P::rows_per_warp + g;
+  HalfScale<Staged> const scaled(exponent);
+  std::uint32_t positive[words], negative[words];  // taps, or, folded as in thread_fold, their sums and differences
 #pragma unroll
   for (int i = 0; i < words; i += 4) {
     int const chunk = t * (words / 4) + i / 4;
-    uint4 positive{}, negative{};
-    if (row < 2 * N - 1) {
-      positive = *reinterpret_cast<uint4 const*>(filter + row * N + 4 * filter_chunk<N>(row, chunk));
-      negative = *reinterpret_cast<uint4 const*>(filter + row * N + 4 * filter_chunk<N>(row, chunk + N / 8));
-    }
+    uint4 const a = *reinterpret_cast<uint4 const*>(filter + row * N + 4 * filter_chunk<N>(row, chunk)),
+                b = *reinterpret_cast<uint4 const*>(filter + row * N + 4 * filter_chunk<N>(row, chunk + N / 8));
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      std::uint32_t const a = scaled_half_pair(reinterpret_cast<std::uint32_t const*>(&positive)[j], scale);
-      std::uint32_t const b = scaled_half_pair(reinterpret_cast<std::uint32_t const*>(&negative)[j], scale);
-      even[i + j] = half_add(a, b);
-      odd[i + j] = half_subtract(a, b);
+      positive[i + j] = scaled(reinterpret_cast<std::uint32_t const*>(&a)[j]);
+      negative[i + j] = scaled(reinterpret_cast<std::uint32_t const*>(&b)[j]);
+      if constexpr (planes<Element> == 1) {
+        std::uint32_t const sum = half_add(positive[i + j], negative[i + j]);
+        negative[i + j] = half_subtract(positive[i + j], negative[i + j]);
+        positive[i + j] = sum;
+      }
     }
   }
   constexpr float headroom = 1.f / (1 << -filter_headroom);
 #pragma unroll 1
-  for (int tile = 0; tile < P::slot_tiles; ++tile) {
-    Tile re = {}, im = {};
+  for (int tile = 0; tile < P::direct_tiles; ++tile) {
+    Tile re[2] = {}, im[2] = {};  // of even lags, of odd ones
 #pragma unroll
     for (int step = 0; step < P::filter_steps; ++step) {
-      uint4 const cosines = constants[0][tile][step][lane], sines = constants[1][tile][step][lane];
-      warp_mma<__half>(re, cosines.x, cosines.y, cosines.z, cosines.w, even[2 * step], even[2 * step + 1]);
-      warp_mma<__half>(im, sines.x, sines.y, sines.z, sines.w, odd[2 * step], odd[2 * step + 1]);
+      int const odd = step / (P::filter_steps / 2);
+      uint4 const c = constants.load(0, 0, tile, step, lane), s = constants.load(0, 1, tile, step, lane);
+      std::uint32_t const *const a = positive + 2 * step, *const b = negative + 2 * step;
+      warp_mma<__half>(re[odd], c.x, c.y, c.z, c.w, a[0], a[1]);
+      if constexpr (planes<Element> == 1) {
+        warp_mma<__half>(im[odd], s.x, s.y, s.z, s.w, b[0], b[1]);
+      } else {
+        uint4 const less_c = constants.load(1, 0, tile, step, lane), less_s = constants.load(1, 1, tile, step, lane);
+        warp_mma<__half>(im[odd], s.x, s.y, s.z, s.w, a[0], a[1]);
+        warp_mma<__half>(re[odd], c.x, c.y, c.z, c.w, b[0], b[1]);
+        warp_mma<__half>(im[odd], s.x, s.y, s.z, s.w, b[0] ^ sign_of_both, b[1] ^ sign_of_both);
+        warp_mma<__half>(re[odd], less_c.x, less_c.y, less_c.z, less_c.w, half_add(a[0], b[0]), half_add(a[1], b[1]));
+        warp_mma<__half>(im[odd], less_s.x, less_s.y, less_s.z, less_s.w, half_subtract(a[0], b[0]),
+                         half_subtract(a[1], b[1]));
+      }
     }
+    std::uint32_t* const to = spectrum + (16 * tile + g) * P::filter_stride + row - g + 2 * t;
 #pragma unroll
-    for (int q = 0; q < 2; ++q)
-      *reinterpret_cast<uint2*>(spectrum + (16 * tile + g + 8 * q) * P::filter_stride + threadIdx.x / 32 * 8 + 2 * t) =
-          uint2{half_pair(re[2 * q] * headroom, im[2 * q] * headroom),
-                half_pair(re[2 * q + 1] * headroom, im[2 * q + 1] * headroom)};
+    for (int mirrored = 0; mirrored < 2; ++mirrored)
+#pragma unroll
+      for (int q = 0; q < 2; ++q) {
+        SplitWord word[2];
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float const even_re = re[0][2 * q + e], odd_re = re[1][2 * q + e], even_im = im[0][2 * q + e],
+                      odd_im = im[1][2 * q + e];
+          word[e] = mirrored ? split((even_re - odd_re) * headroom, (odd_im - even_im) * headroom)
+                             : split((even_re + odd_re) * headroom, (odd_im + even_im) * headroom);
+        }
+        *reinterpret_cast<uint2*>(to + (mirrored * (N / 2) + 8 * q) * P::filter_stride) =
+            uint2{word[0].high, word[1].high};
+        if constexpr (std::is_same_v<Element, __half>)
+          if (tile == 0 && !mirrored && q == 0 && g < low_slots)
+            *reinterpret_cast<uint2*>(low.filter_spectrum + g * P::filter_stride + row - g + 2 * t) =
+                uint2{word[0].low, word[1].low};
+      }
   }
 }
 

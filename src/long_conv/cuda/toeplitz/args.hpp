@@ -4,12 +4,13 @@
 
 namespace faltung::long_conv::cuda::toeplitz {
 
-// Strides in elements. `vectors`: groups of 8 columns (inputs) or 4 (outputs) are contiguous and aligned in every row.
+// Strides in elements. `vectors`: groups of 8 columns (inputs) or 4 (outputs) are contiguous and aligned in every row;
+// `pairs`: groups of two are.
 template <typename Pointer>
 struct Tensor {
   Pointer data = nullptr;
   std::int64_t batch = 0, channel = 0, row = 0, column = 0;
-  bool vectors = false;
+  bool vectors = false, pairs = false;
 };
 
 struct Shortcut {

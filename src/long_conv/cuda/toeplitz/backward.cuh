@@ -50,7 +50,7 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
                                              p.k.column, transposed, layout);
         thread_wait_for_copies();
         __syncthreads();
-        for (int work = threadIdx.x / 32; work < row_groups + lag_groups; work += warps) {
+        for (int work = thread_warp(); work < row_groups + lag_groups; work += warps) {
           if (work < row_groups) {
             float sums[rows_per_warp][tiles][4] = {};
             warp_toeplitz_product<Element, tiles>(sums, dy, filter, transposed, layout, work * rows_per_warp);

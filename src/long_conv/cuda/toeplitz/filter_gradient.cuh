@@ -17,7 +17,7 @@ template <int tiles>
 __device__ __forceinline__ void warp_sum_diagonals(float const (&blocks)[diagonals<tiles>][4],
                                                    float (&lag_sums)[tiles]) {
   constexpr int wide = 2 * tiles, count = 2 * wide;  // beta from -wide to wide - 1
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   auto const block = [&](int delta, int r) {
     int const o = delta + wide - 1;
     float value = 0.f;
@@ -55,7 +55,7 @@ template <int tiles, int lags>
 __device__ __forceinline__ void warp_add_gradient(float* gradient, float const (&sums)[lags][diagonals<tiles>][4],
                                                   Shape const& shape, Layout const& layout, int first_lag,
                                                   bool first_images) {
-  int const lane = threadIdx.x % 32;
+  int const lane = thread_lane();
   int const t = lane % 4, residue = (lane / 4 - 2 * t) & 7;
   int const beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
 #pragma unroll
@@ -76,7 +76,7 @@ __device__ __forceinline__ void warp_filter_gradient(float* gradient, Element co
                                                      bool first_images) {
   static_assert(lags % 2 == 0);
   constexpr int row = 16 * tiles, depth = lags / 2;
-  int const lane = threadIdx.x % 32, rows = shape.rows.extent;
+  int const lane = thread_lane(), rows = shape.rows.extent;
   int const begin = max(0, first_lag), end = min(rows, rows + first_lag + lags - 1);
   // Lane l points at image l % 8 of matrix l / 8. Of dy: (row i, columns 0 - 7), (row i, columns 8 - 15), the same of
   // row i + 1; of x the rows change first, so that both halves of K of a block of 8 columns are neighbours.

@@ -24,7 +24,7 @@ __global__ __launch_bounds__(threads<tiles>) void forward_kernel(__grid_constant
                                          layout);
       thread_wait_for_copies();
       __syncthreads();
-      for (int row = threadIdx.x / 32 * rows_per_warp; row < shape.rows.extent;
+      for (int row = thread_warp() * rows_per_warp; row < shape.rows.extent;
            row += threads<tiles> / 32 * rows_per_warp) {
         float sums[rows_per_warp][tiles][4] = {};
         warp_toeplitz_product<Element, tiles>(sums, x, filter, shape, layout, row);

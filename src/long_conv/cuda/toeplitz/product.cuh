@@ -13,12 +13,37 @@ namespace faltung::long_conv::cuda::toeplitz {
 
 using namespace faltung::cuda;
 
+// An image to shared memory by words of one element or of two.
+template <typename Word, typename Element, int tiles>
+__device__ __forceinline__ void warp_stage_words(Element* target, Element const* from, Tensor<Element const*> const& x,
+                                                 Shape const& shape, Layout const& layout, bool present) {
+  constexpr int elements = sizeof(Word) / sizeof(Element), row_length = 16 * tiles / elements,
+                row_step = row_length < 32 ? 32 / row_length : 1, unroll = 8;
+  int const lane = thread_lane(), rows = shape.rows.extent;
+#pragma unroll
+  for (int i = lane % row_length; i < row_length; i += 32) {
+    int const column = elements * i;
+    bool const inside = present && column < shape.columns.extent;
+    Element const* at = from + column * x.column + lane / row_length * x.row;
+    for (int start = lane / row_length; start < rows; start += unroll * row_step) {
+      Word value[unroll];
+#pragma unroll
+      for (int u = 0; u < unroll; ++u, at += row_step * x.row)
+        value[u] = inside && start + u * row_step < rows ? *reinterpret_cast<Word const*>(at) : Word(0);
+#pragma unroll
+      for (int u = 0; u < unroll; ++u)
+        if (int const row = start + u * row_step; row < rows)
+          *reinterpret_cast<Word*>(target + row * layout.row + column) = value[u];
+    }
+  }
+}
+
 // x[b, c] for `count` images from b to shared memory [image][row][column]; columns beyond the grid and missing images
 // are zeros. A warp takes an image at a time, so that indices need no division.
 template <typename Element, int tiles>
 __device__ __forceinline__ void block_stage_images(Element* to, Tensor<Element const*> const& x, Shape const& shape,
                                                    Layout const& layout, std::int64_t b, int count, std::int64_t c) {
-  int const lane = threadIdx.x % 32, rows = shape.rows.extent, columns = shape.columns.extent;
+  int const lane = thread_lane(), rows = shape.rows.extent, columns = shape.columns.extent;
   for (int image = threadIdx.x / 32; image < images; image += threads<tiles> / 32) {
     Element const* const from = x.data + (b + image) * x.batch + c * x.channel;
     Element* const target = to + image * layout.image;
@@ -33,22 +58,10 @@ __device__ __forceinline__ void block_stage_images(Element* to, Tensor<Element c
         else
           *reinterpret_cast<uint4*>(target + row * layout.row + column) = uint4{};
       }
+    } else if (x.pairs) {
+      warp_stage_words<std::uint32_t, Element, tiles>(target, from, x, shape, layout, image < count);
     } else {
-      constexpr int row_length = 16 * tiles, row_step = row_length < 32 ? 32 / row_length : 1, unroll = 8;
-#pragma unroll
-      for (int column = lane % row_length; column < row_length; column += 32) {
-        bool const present = image < count && column < columns;
-        Element const* at = from + column * x.column + lane / row_length * x.row;
-        for (int start = lane / row_length; start < rows; start += unroll * row_step) {
-          Element value[unroll];
-#pragma unroll
-          for (int u = 0; u < unroll; ++u, at += row_step * x.row)
-            value[u] = present && start + u * row_step < rows ? *at : Element(0.f);
-#pragma unroll
-          for (int u = 0; u < unroll; ++u)
-            if (int const row = start + u * row_step; row < rows) target[row * layout.row + column] = value[u];
-        }
-      }
+      warp_stage_words<std::uint16_t, Element, tiles>(target, from, x, shape, layout, image < count);
     }
   }
 }
@@ -120,7 +133,7 @@ __device__ __forceinline__ void warp_toeplitz_product(float (&sums)[rows_per_war
                                                       Element const* filter, Shape const& shape, Layout const& layout,
                                                       int first_row) {
   constexpr int row = 16 * tiles, filter_words = 16 * tiles;
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   int const first = max(shape.rows.low, first_row - (shape.rows.extent - 1));
   int const last = min(shape.rows.high, first_row + rows_per_warp - 1);
   if (first > last) return;
@@ -168,7 +181,7 @@ __device__ __forceinline__ void warp_store_rows(float (&sums)[rows_per_warp][til
                                                 Tensor<Element*> const& y, Shortcut const& shortcut, Shape const& shape,
                                                 Layout const& layout, std::int64_t b, int count, std::int64_t c,
                                                 int first_row) {
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   if (shortcut.data) {
     float const scale = thread_load<float>(shortcut.data, shortcut.dtype, c * shortcut.stride);
 #pragma unroll
@@ -191,6 +204,9 @@ __device__ __forceinline__ void warp_store_rows(float (&sums)[rows_per_warp][til
       if (g >= count || first_row + j >= shape.rows.extent || column >= shape.columns.extent) continue;
       if (y.vectors) {
         *reinterpret_cast<uint2*>(to + column) = value;
+      } else if (y.pairs) {
+        *reinterpret_cast<std::uint32_t*>(to + column) = value.x;
+        if (column + 2 < shape.columns.extent) *reinterpret_cast<std::uint32_t*>(to + column + 2) = value.y;
       } else {
         auto const* const elements = reinterpret_cast<Element const*>(&value);
 #pragma unroll

@@ -26,12 +26,13 @@ void visit_images(Problem const& p, Visitor const& visit) {
 
 template <typename X>
 void multiply(Problem const& p, Shape const& shape, ConstView const& x, ConstView const& k, ConstVector const& shortcut,
-              View const& y, cudaStream_t stream) {
+              View const& y, bool is_overlapped, cudaStream_t stream) {
   SplitForwardArgs<X, float> const args{.shape = shape,
                                         .x = make_tensor<X const*>(x, p.axes[2].extent, 4),
                                         .k = make_tensor<float const*>(k, p.axes[2].filter, 1),
                                         .shortcut = {shortcut.data, shortcut.stride, p.shortcut_dtype},
-                                        .y = make_tensor<X*>(y, p.axes[2].extent, 4)};
+                                        .y = make_tensor<X*>(y, p.axes[2].extent, 4),
+                                        .is_overlapped = is_overlapped};
   std::int64_t const groups = (p.batch + shape.images_per_filter - 1) / shape.images_per_filter;
   dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows)));
   visit_int<1, 2>(choose_policy(p).tiles, "tiles", [&]<int tiles> {
@@ -51,7 +52,8 @@ void gradient(Problem const& p, BackwardArgs const& a, cudaStream_t stream) {
   SplitGradientArgs<X, float> const args{.shape = shape,
                                          .dy = make_tensor<X const*>(a.dy, p.axes[2].extent, 4),
                                          .x = make_tensor<X const*>(a.x, p.axes[2].extent, 4),
-                                         .dk = make_tensor<float*>(a.dk, p.axes[2].filter, 1)};
+                                         .dk = make_tensor<float*>(a.dk, p.axes[2].filter, 1),
+                                         .overlaps = a.dx.data != nullptr};
   std::int64_t const samples = shape.images_per_filter == 1 ? p.batch : 1;
   dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(samples, most_rows)));
   visit_int<1, 2>(choose_policy(p).tiles, "tiles", [&]<int tiles> {
@@ -69,14 +71,15 @@ void gradient(Problem const& p, BackwardArgs const& a, cudaStream_t stream) {
 
 void split_forward(Problem const& p, ForwardArgs const& a) {
   visit_images(p, [&]<typename X> {
-    multiply<X>(p, make_shape(p), a.x, a.k, a.shortcut, a.y, static_cast<cudaStream_t>(a.runtime.stream));
+    multiply<X>(p, make_shape(p), a.x, a.k, a.shortcut, a.y, false, static_cast<cudaStream_t>(a.runtime.stream));
   });
 }
 
 void split_backward(Problem const& p, BackwardArgs const& a) {
   auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
   visit_images(p, [&]<typename X> {
-    if (a.dx.data) multiply<X>(p, make_shape(p).transposed(), a.dy, a.k, a.shortcut, a.dx, stream);
+    if (a.dx.data)
+      multiply<X>(p, make_shape(p).transposed(), a.dy, a.k, a.shortcut, a.dx, a.dk.data != nullptr, stream);
     if (a.dk.data) gradient<X>(p, a, stream);
   });
 }

@@ -3,119 +3,12 @@
 // every 4 MMAs. In shared memory the plane of lo follows that of hi. An image has its own power of two, or, where
 // images are added up, all have that of the largest.
 #pragma once
-#include "cuda/half.cuh"
 #include "long_conv/cuda/toeplitz/filter_gradient.cuh"
-#include "long_conv/cuda/toeplitz/split.hpp"
+#include "long_conv/cuda/toeplitz/split_staging.cuh"
 
 namespace faltung::long_conv::cuda::toeplitz {
 
 inline constexpr float low_part = 0x1p-11f;
-
-// Brings magnitudes below 2^15: halves then resolve 2^-50 of the largest.
-__device__ __forceinline__ int split_exponent(std::uint32_t magnitude) {
-  return min(127, max(-126, 14 + 127 - int(magnitude >> 23)));
-}
-
-__device__ __forceinline__ std::uint32_t warp_largest(std::uint32_t magnitude) {
-#pragma unroll
-  for (int other = 16; other; other /= 2) magnitude = max(magnitude, __shfl_xor_sync(~0u, magnitude, other));
-  return magnitude;
-}
-
-__device__ __forceinline__ void thread_store_split(__half* to, int low_plane, float value) {
-  __half const high = __float2half(value);
-  *to = high;
-  to[low_plane] = __float2half((value - __half2float(high)) * 0x1p11f);
-}
-
-template <typename X>
-__device__ __forceinline__ float as_float(X value) {
-  if constexpr (std::is_same_v<X, float>)
-    return value;
-  else
-    return widened(value);
-}
-
-// visit(row, column, value) for the points of an image of 16 `tiles` columns; zeros beyond the grid.
-template <int tiles, typename X, typename Visit>
-__device__ __forceinline__ void warp_visit_image(Tensor<X const*> const& x, Shape const& shape, std::int64_t b,
-                                                 std::int64_t c, bool present, Visit const& visit) {
-  constexpr int row_length = 16 * tiles, row_step = 32 / row_length;
-  int const lane = threadIdx.x % 32, column = lane % row_length;
-  bool const inside = present && column < shape.columns.extent;
-  X const* at = x.data + b * x.batch + c * x.channel + column * x.column + lane / row_length * x.row;
-#pragma unroll 8
-  for (int row = lane / row_length; row < shape.rows.extent; row += row_step, at += row_step * x.row)
-    visit(row, column, inside ? as_float(*at) : 0.f);
-}
-
-template <int tiles, typename X>
-__device__ __forceinline__ void block_measure_images(Magnitudes& magnitudes, Tensor<X const*> const& x,
-                                                     Shape const& shape, std::int64_t b, int count, std::int64_t c) {
-  for (int image = threadIdx.x / 32; image < images; image += threads<tiles> / 32) {
-    std::uint32_t most = 0;
-    warp_visit_image<tiles>(x, shape, b + image, c, image < count,
-                            [&](int, int, float value) { most = max(most, __float_as_uint(value) & 0x7fffffffu); });
-    most = warp_largest(most);
-    if (threadIdx.x % 32 == 0) magnitudes[image] = most;
-  }
-}
-
-__device__ __forceinline__ std::uint32_t largest_of(Magnitudes const& magnitudes, int count) {
-  std::uint32_t largest = 0;
-  for (int i = 0; i < count; ++i) largest = max(largest, magnitudes[i]);
-  return largest;
-}
-
-// `exponent(image)`: that of the image's power of two.
-template <int tiles, typename X, typename Exponent>
-__device__ __forceinline__ void block_stage_split_images(__half* to, Tensor<X const*> const& x, Shape const& shape,
-                                                         Layout const& layout, std::int64_t b, int count,
-                                                         std::int64_t c, Exponent const& exponent) {
-  for (int image = threadIdx.x / 32; image < images; image += threads<tiles> / 32) {
-    float const scale = power_of_two(exponent(image));
-    __half* const target = to + image * layout.image;
-    warp_visit_image<tiles>(x, shape, b + image, c, image < count, [&](int row, int column, float value) {
-      thread_store_split(target + row * layout.row + column, layout.operand, value * scale);
-    });
-  }
-}
-
-// visit(row, position, tap) for the filter by lags, as in block_stage_filter.
-template <int tiles, typename K, typename Visit>
-__device__ __forceinline__ void block_visit_filter(K const* k, std::int64_t row_stride, std::int64_t column_stride,
-                                                   Shape const& shape, Visit const& visit) {
-  constexpr int filter_row = 32 * tiles, row_step = threads<tiles> / filter_row;
-  int const e = threadIdx.x % filter_row, lags = shape.row_lags();
-  std::int64_t const m1 = shape.columns.tap(16 * tiles - 1 - e);
-#pragma unroll 8
-  for (int r = threadIdx.x / filter_row; r < lags + spare_lags; r += row_step) {
-    std::int64_t const m0 = r < lags && m1 >= 0 ? shape.rows.tap(shape.rows.low + r) : -1;
-    visit(r, e, m0 >= 0 ? as_float(k[m0 * row_stride + m1 * column_stride]) : 0.f);
-  }
-}
-
-// Returns the exponent of the filter's power of two. Contains a barrier.
-template <int tiles, typename K>
-__device__ __forceinline__ int block_stage_split_filter(__half* to, Magnitudes& magnitudes, K const* k,
-                                                        std::int64_t row_stride, std::int64_t column_stride,
-                                                        Shape const& shape, Layout const& layout) {
-  constexpr int filter_row = 32 * tiles;
-  std::uint32_t most = 0;
-  block_visit_filter<tiles>(k, row_stride, column_stride, shape,
-                            [&](int, int, float tap) { most = max(most, __float_as_uint(tap) & 0x7fffffffu); });
-  most = warp_largest(most);
-  if (threadIdx.x % 32 == 0) magnitudes[threadIdx.x / 32] = most;
-  __syncthreads();
-  int const exponent = split_exponent(largest_of(magnitudes, threads<tiles> / 32));
-  float const scale = power_of_two(exponent);
-  block_visit_filter<tiles>(k, row_stride, column_stride, shape, [&](int r, int e, float tap) {
-    thread_store_split(to + r * filter_row + e, layout.filter, tap * scale);
-    if (e + 1 < filter_row)
-      thread_store_split(to + layout.filter_copy + r * filter_row + e + 1, layout.filter, tap * scale);
-  });
-  return exponent;
-}
 
 // main += hi hi, cross += hi lo + lo hi.
 __device__ __forceinline__ void warp_split_mma(float (&main)[4], float (&cross)[4], std::uint32_t const* a_high,
@@ -141,7 +34,7 @@ __device__ __forceinline__ void warp_split_product(float (&sums)[rows_per_warp][
                                                    __half const* filter, Shape const& shape, Layout const& layout,
                                                    int first_row) {
   constexpr int row = 16 * tiles, filter_words = 16 * tiles, steps_per_flush = 4 / tiles;
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   int const first = max(shape.rows.low, first_row - (shape.rows.extent - 1));
   int const last = min(shape.rows.high, first_row + rows_per_warp - 1);
   if (first > last) return;
@@ -201,7 +94,7 @@ __device__ __forceinline__ void warp_store_split_rows(float const (&sums)[rows_p
                                                       Shortcut const& shortcut, Shape const& shape, std::int64_t b,
                                                       int count, std::int64_t c, int first_row,
                                                       Exponent const& exponent) {
-  int const lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   float const factor = shortcut.data ? thread_load<float>(shortcut.data, shortcut.dtype, c * shortcut.stride) : 0.f;
 #pragma unroll
   for (int second = 0; second < 2; ++second) {
@@ -231,7 +124,7 @@ __device__ __forceinline__ void warp_split_gradient(float* gradient, __half cons
                                                     Shape const& shape, Layout const& layout, int first_lag,
                                                     bool first_images, int exponent) {
   constexpr int row = 16 * tiles, depth = lags / 2;
-  int const lane = threadIdx.x % 32, rows = shape.rows.extent;
+  int const lane = thread_lane(), rows = shape.rows.extent;
   int const begin = max(0, first_lag), end = min(rows, rows + first_lag + lags - 1);
   std::uint32_t dy_at = shared_address(dy + lane % 8 * layout.image + (begin + lane / 16) * row + lane / 8 % 2 * 8);
   std::uint32_t x_at =

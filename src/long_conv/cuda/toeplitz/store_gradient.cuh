@@ -19,26 +19,56 @@ __device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<
     l += l < 0 ? columns.extent : 0;
     return l == 0 ? row[0] : row[l] + row[l - columns.extent];
   };
-  int const lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  int const lane = thread_lane(), warp = thread_warp(), warps = blockDim.x / 32;
   constexpr int most = 1 << 30;
   if (!rows.circular && !columns.circular && rows.filter < most && columns.filter < most) {
     // The usual case in 32 bits: without a lag there is no centre to speak of.
     bool const empty = rows.low > rows.high || columns.low > columns.high;
     int const row_centre = empty ? 0 : int(rows.centre), column_centre = empty ? 0 : int(columns.centre);
     int const row_filter = int(rows.filter), column_filter = int(columns.filter);
-    for (int m0 = warp; m0 < row_filter; m0 += warps) {
-      int const d = m0 - row_centre;
-      bool const meets = !empty && d >= rows.low && d <= rows.high;
-      float const* const from = gradient + (d - rows.low) * row_stride - column_centre;
-      Element* to = dk + m0 * strides.row + lane * strides.column;
-      constexpr int at_once = 4;
-      for (int start = lane; start < column_filter; start += 32 * at_once)
-#pragma unroll
-        for (int u = 0; u < at_once; ++u, to += 32 * strides.column) {
-          int const m1 = start + 32 * u, l = m1 - column_centre;
-          if (m1 < column_filter)
-            *to = rounded<Element>(meets && l >= columns.low && l <= columns.high ? from[m1] : 0.f);
+    unsigned const first_row = rows.low + row_centre, first_column = columns.low + column_centre;
+    unsigned const live_rows = empty ? 0 : shape.row_lags(), live_columns = columns.high - columns.low + 1;
+    auto const sum = [&](int m0, int m1) {
+      unsigned const row = m0 - first_row;
+      return row < live_rows && unsigned(m1) - first_column < live_columns
+                 ? gradient[int(row) * row_stride + m1 - column_centre]
+                 : 0.f;
+    };
+    if (strides.column == 1 && strides.row == column_filter && std::int64_t(row_filter) * column_filter < most) {
+      // Taps in one run; of 16 bits a lane has the two that share a word, whatever the parity of their address.
+      constexpr int each = sizeof(Element) == 2 ? 2 : 1;
+      int const total = row_filter * column_filter, step = each * blockDim.x;
+      int const step_rows = step / column_filter, step_columns = step % column_filter;
+      int at = each * int(threadIdx.x) - int(reinterpret_cast<std::uintptr_t>(dk) / sizeof(Element) % each);
+      int m0 = at < 0 ? -1 : at / column_filter, m1 = at - m0 * column_filter;
+#pragma unroll 2
+      for (; at < total; at += step) {
+        float const first = sum(m0, m1);
+        if constexpr (each == 1) {
+          dk[at] = rounded<Element>(first);
+        } else {
+          bool const wraps = m1 + 1 == column_filter;
+          float const second = sum(wraps ? m0 + 1 : m0, wraps ? 0 : m1 + 1);
+          if (at >= 0 && at + 1 < total)
+            *reinterpret_cast<std::uint32_t*>(dk + at) = pack<Element>(first, second);
+          else if (at >= 0)
+            dk[at] = rounded<Element>(first);
+          else
+            dk[at + 1] = rounded<Element>(second);
         }
+        m0 += step_rows;
+        m1 += step_columns;
+        if (m1 >= column_filter) {
+          m1 -= column_filter;
+          ++m0;
+        }
+      }
+      return;
+    }
+    for (int m0 = warp; m0 < row_filter; m0 += warps) {
+      Element* const to = dk + m0 * strides.row;
+#pragma unroll 4
+      for (int m1 = lane; m1 < column_filter; m1 += 32) to[m1 * strides.column] = rounded<Element>(sum(m0, m1));
     }
     return;
   }

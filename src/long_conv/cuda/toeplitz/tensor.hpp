@@ -1,6 +1,7 @@
 // Views of a problem as the kernels' tensors.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "long_conv/cuda/toeplitz/args.hpp"
 
@@ -10,10 +11,18 @@ namespace faltung::long_conv::cuda::toeplitz {
 template <typename Pointer, typename View>
 Tensor<Pointer> make_tensor(View const& view, std::int64_t columns, int width) {
   auto const& s = view.strides;
-  std::uintptr_t const address = reinterpret_cast<std::uintptr_t>(view.data);
-  bool const vectors = s.spatial[2] == 1 && columns % width == 0 && s.spatial[1] % width == 0 && s.batch % width == 0 &&
-                       s.channel % width == 0 && address % (2 * width) == 0;
-  return {static_cast<Pointer>(view.data), s.batch, s.channel, s.spatial[1], s.spatial[2], vectors};
+  auto const address = reinterpret_cast<std::uintptr_t>(view.data);
+  auto const aligned = [&](int group) {
+    return s.spatial[2] == 1 && columns % group == 0 && s.spatial[1] % group == 0 && s.batch % group == 0 &&
+           s.channel % group == 0 && address % (group * sizeof(std::remove_pointer_t<Pointer>)) == 0;
+  };
+  return {.data = static_cast<Pointer>(view.data),
+          .batch = s.batch,
+          .channel = s.channel,
+          .row = s.spatial[1],
+          .column = s.spatial[2],
+          .vectors = aligned(width),
+          .pairs = aligned(2)};
 }
 
 }  // namespace faltung::long_conv::cuda::toeplitz
