@@ -50,6 +50,7 @@ WATCHED = [
     ("cmake/cuda.cmake", r"-std=c\+\+(\d+)\b", "cxx_standard", joined),
     ("cmake/cuda.cmake", r"find_package\(CUDAToolkit (\d+\.\d+) REQUIRED\)", "cuda", joined),
     ("CMakeLists.txt", r"needs nvcc (\d+\.\d+)", "cuda", joined),
+    ("run", r"toolkit=build/cuda-toolkit wanted=(\d+\.\d+)$", "cuda", joined),
     ("README.md", r"CUDA needs nvcc (\d+\.\d+)", "cuda", joined),
     ("docs/install.md", r"CUDA toolkit (\d+\.\d+) or newer", "cuda", joined),
 ]
