@@ -55,27 +55,6 @@ def test_strict_mode(form):
     assert stats == ({} if expected == "" else {"rewritten": 1} if expected == REWRITTEN else {f"skipped:{expected}": 1})
 
 
-def test_strict_mode_is_that_of_nvsubquadratic():
-    theirs = pytest.importorskip("nvsubquadratic.ops.fftconv_lowering", reason="nvsubquadratic is not installed")
-    # Both take chains that are not what they seem; theirs rewrites these two.
-    ours_is_right = {"operand-mutated", "mode-changes"}
-    for form in FORMS:
-        theirs.reset_lowering_stats()
-        torch._dynamo.reset()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(theirs, "_arch_supports", lambda *_: True)
-
-            def backend(module, _):
-                for node in [n for n in module.graph.nodes if theirs._is_fft(n, torch.fft.irfft2)]:
-                    theirs._try_rewrite(module.graph, node, dict(form.options).get("allow_reduced_precision", True))
-                return lambda *inputs: (inputs[0],)
-
-            torch.compile(form.chain, backend=backend, fullgraph=True, dynamic=False)(*form.inputs())
-        expected = form.expected if form.strict is None else form.strict
-        if expected not in ours_is_right:
-            assert theirs.lowering_stats() == ({} if expected == "" else {("" if expected == REWRITTEN else "skipped:") + expected: 1}), form.name
-
-
 def test_a_pass_that_erases_nothing_would_fail(monkeypatch):
     monkeypatch.setattr(walker, "_erase", lambda *_: None)
     for form in rewritten[:4]:
