@@ -3,7 +3,7 @@
 people may run it:
 
     chain                    torch.fft, eager                        fft_backend="torch_fft"
-    compiled                 the same under torch.compile
+    compiled                 the same under torch.compile, block by block (all blocks share one compilation; --whole: the model as one)
     lowered                  the same under torch.compile with faltung.compile
     lowered, graphs          likewise with mode="reduce-overhead": CUDA graphs
     lowered, bf16 filters    as "lowered, graphs" (on the CPU: as "lowered") with filters rounded to bf16, which a GPU serves faster on larger grids
@@ -69,18 +69,16 @@ class Step:
         self.images = torch.randn(arguments.batch, 3, 4 * arguments.grid, 4 * arguments.grid, device=device)
         self.labels = torch.randint(10, (arguments.batch,), device=device)
         self.device, self.form = device, form
-        self.call = self.model
-        if form in ("compiled", "operator, compiled"):
-            self.call = torch.compile(self.model)
         self.graphs = device == "cuda" and form in ("lowered, graphs", "lowered, bf16 filters")
-        if form.startswith("lowered") and not self.graphs:
-            self.call = torch.compile(self.model, options=lowering_options())
-        elif self.graphs:
-            self.call = torch.compile(self.model, mode="reduce-overhead")
+        options = {"mode": "reduce-overhead"} if self.graphs else {"options": lowering_options()} if form.startswith("lowered") else {}
+        # Block by block, which all share one compilation; or the model as a whole.
+        if form not in ("chain", "operator"):
+            for module in [self.model] if arguments.whole else self.model.blocks:
+                module.compile(**options)
 
     def loss(self):
         with torch.autocast(self.device, torch.bfloat16):
-            return nn.functional.cross_entropy(self.call(self.images), self.labels)
+            return nn.functional.cross_entropy(self.model(self.images), self.labels)
 
     def first(self):
         """The first step, which compiles: loss, and the gradients as one vector."""
@@ -141,6 +139,7 @@ def main():
     parser.add_argument("--batch", type=int)
     parser.add_argument("--channels", type=int)
     parser.add_argument("--blocks", type=int, default=6)
+    parser.add_argument("--whole", action="store_true", help="compile the model as a whole, not block by block")
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing, each form")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
     parser.add_argument("--json", type=Path)

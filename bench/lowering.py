@@ -70,6 +70,18 @@ def milliseconds(calls, sets, device, seconds):
     return {form: time.warm / len(sets) for form, time in zip(calls, times)}
 
 
+def device_milliseconds(calls, sets):
+    """What the kernels of one call take on the GPU, whatever the host does: the profiler's sum over one turn."""
+    found = {}
+    for form, call in calls.items():
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            for arguments in sets:
+                call(*arguments)
+            torch.cuda.synchronize()
+        found[form] = sum(event.self_device_time_total for event in profile.key_averages()) / 1e3 / len(sets)
+    return found
+
+
 def measure_shape(batch, channels, points, dtype, device, seconds):
     name = str(dtype).removeprefix("torch.")
     # Enough sets that a GPU's cache does not keep them.
@@ -93,13 +105,16 @@ def measure_shape(batch, channels, points, dtype, device, seconds):
     stats = lowering_stats()
     if stats.get("rewritten") != 1:
         raise SystemExit(f"the lowering rewrote nothing: {stats}")
-    times = milliseconds(calls, sets, device, seconds)
+    times = {form: {"wall_ms": time} for form, time in milliseconds(calls, sets, device, seconds).items()}
+    if device == "cuda":
+        for form, time in device_milliseconds(calls, sets).items():
+            times[form]["device_ms"] = time
     ours = "chain, compiled with the lowering"
     return {
         "operator": "lowering", "direction": "forward+backward", "dtype": name,
         "shape": {"B": batch, "C": channels, "N": [points] * 2, "K": [2 * points - 1] * 2}, "layout": "channels_first",
         "implementation": faltung.explain("long_conv", *(t.detach() for t in sets[0][:2])).chosen.split(":")[0], "rewritten": stats["rewritten"],
-        "wall_ms": times[ours], "error": errors[ours], "peers": {form: {"wall_ms": t} for form, t in times.items() if form != ours},
+        **times[ours], "error": errors[ours], "peers": {form: time for form, time in times.items() if form != ours},
     }  # fmt: skip
 
 
@@ -152,11 +167,12 @@ def main():
             measure.write_records(path, records)
             print(records[-1], file=sys.stderr, flush=True)
     rows = [
-        [f"{r['shape']['N'][0]} x {r['shape']['N'][1]}", r["dtype"], *(f"{p['wall_ms']:.3g}" for p in r["peers"].values()), f"{r['wall_ms']:.3g}",
-         f"{min(p['wall_ms'] for p in r['peers'].values()) / r['wall_ms']:.1f}", f"{r['error']['y']:.1e}", r["implementation"]]
-        for r in records
+        [f"{r['shape']['N'][0]} x {r['shape']['N'][1]}", r["dtype"], time.removesuffix("_ms"), *(f"{p[time]:.3g}" for p in r["peers"].values()), f"{r[time]:.3g}",
+         f"{min(p[time] for p in r['peers'].values()) / r[time]:.1f}", f"{r['error']['y']:.1e}", r["implementation"]]
+        for r in records for time in ("wall_ms", "device_ms") if time in r
     ]  # fmt: skip
-    measure.print_table(["N x N", "dtype", "chain, ms", "compiled, ms", "with the lowering, ms", "ratio to the better", "error of y", "implementation"], rows)
+    head = ["N x N", "dtype", "time", "chain, ms", "compiled, ms", "with the lowering, ms", "ratio to the better", "error of y", "implementation"]
+    measure.print_table(head, rows)
     plot = options.plot or path.with_suffix(".png")
     draw(plot, records, f"B={batch}, C={channels}, K=2N-1; {name}, torch {torch.__version__}, Faltung {faltung.__version__}")
     print(f"Wrote {path} and {plot}")

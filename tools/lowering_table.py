@@ -27,6 +27,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, 
 def one(form, dtype, strict, device):
     """`rewritten`, the reason, or a dash where torch itself refuses the inputs."""
     inputs = [t.to(device) for t in form.inputs(dtype)]
+    torch.set_grad_enabled(True)  # what Dynamo refuses within no_grad may leave it off
     try:
         _, stats, _ = outcome(form.chain, *inputs, strict=strict, **dict(form.options))
     except Exception:  # of any kind: Dynamo wraps what torch.fft says of 16-bit inputs

@@ -160,7 +160,7 @@ def test_symbols_are_sound():
 def test_filters_that_grow_with_the_grid():
     def call(x, weight):
         n = x.shape[-1]
-        k = weight * torch.arange(2 * n - 1, dtype=x.dtype)  # K = 2N - 1
+        k = weight * torch.arange(2 * n - 1, dtype=x.dtype, device=x.device)  # K = 2N - 1
         y = torch.fft.irfft(torch.fft.rfft(x, n=2 * n) * torch.fft.rfft(k, n=2 * n), n=2 * n)
         return y[..., (2 * n - 1) // 2 : (2 * n - 1) // 2 + n]
 
