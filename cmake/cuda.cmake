@@ -25,7 +25,8 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/spectral/wide.cu
   src/long_conv/cuda/transformed/transformed.cpp src/long_conv/cuda/transformed/plan.cpp
   src/long_conv/cuda/transformed/tables.cu src/long_conv/cuda/transformed/rows.cu
-  src/long_conv/cuda/transformed/causal.cu src/long_conv/cuda/transformed/columns.cu src/long_conv/cuda/transformed/split.cu)
+  src/long_conv/cuda/transformed/causal.cu src/long_conv/cuda/transformed/columns.cu src/long_conv/cuda/transformed/split.cu
+  src/long_conv/cuda/transformed/toeplitz.cu)
 target_sources(faltung_cuda PRIVATE
   src/causal_conv1d/cuda/check.cpp src/causal_conv1d/cuda/implementations.cpp src/causal_conv1d/cuda/label_edges.cu
   src/causal_conv1d/cuda/forward/any.cu src/causal_conv1d/cuda/forward/channels.cu

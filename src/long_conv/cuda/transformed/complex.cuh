@@ -79,16 +79,19 @@ __device__ __forceinline__ void transform_4_padded(Complex<Real>& a, Complex<Rea
   d = first - turned;
 }
 
-// padded: v[4] to v[7] are zero.
+// padded: the second half of v is zero.
+template <Sense sense, bool padded, typename Real>
+__device__ __forceinline__ void transform_4_of(Complex<Real>& a, Complex<Real>& b, Complex<Real>& c, Complex<Real>& d) {
+  if constexpr (padded)
+    transform_4_padded<sense>(a, b, c, d);
+  else
+    transform_4<sense>(a, b, c, d);
+}
+
 template <Sense sense, bool padded = false, typename Real>
-__device__ __forceinline__ void transform_8(Complex<Real> (&v)[8]) {
-  if constexpr (padded) {
-    transform_4_padded<sense>(v[0], v[2], v[4], v[6]);
-    transform_4_padded<sense>(v[1], v[3], v[5], v[7]);
-  } else {
-    transform_4<sense>(v[0], v[2], v[4], v[6]);
-    transform_4<sense>(v[1], v[3], v[5], v[7]);
-  }
+__device__ __forceinline__ void transform_8(Complex<Real>* v) {
+  transform_4_of<sense, padded>(v[0], v[2], v[4], v[6]);
+  transform_4_of<sense, padded>(v[1], v[3], v[5], v[7]);
   auto const odd_1 = eighth_turn<sense>(v[3]), odd_2 = quarter_turn<sense>(v[5]),
              odd_3 = eighth_turn<sense>(quarter_turn<sense>(v[7]));
   auto const odd_0 = v[1], even_1 = v[2], even_2 = v[4], even_3 = v[6];
@@ -100,6 +103,70 @@ __device__ __forceinline__ void transform_8(Complex<Real> (&v)[8]) {
   v[6] = even_2 - odd_2;
   v[3] = even_3 + odd_3;
   v[7] = even_3 - odd_3;
+}
+
+// a times w^power of a transform of sixteen, for the powers that it needs.
+template <Sense sense, int power, typename Real>
+__device__ __forceinline__ Complex<Real> sixteenth_turn(Complex<Real> a) {
+  static_assert(power == 1 || power == 2 || power == 3 || power == 4 || power == 6 || power == 9);
+  if constexpr (power == 2) return eighth_turn<sense>(a);
+  if constexpr (power == 4) return quarter_turn<sense>(a);
+  if constexpr (power == 6) return eighth_turn<sense>(quarter_turn<sense>(a));
+  constexpr Real large = Real(0.92387953251128675613), small = Real(0.38268343236508977173);
+  constexpr Real cosine = power == 1 ? large : power == 3 ? small : -large;
+  constexpr Real sine = power == 1 ? -small : power == 3 ? -large : small;
+  return a * Complex<Real>{cosine, sense == Sense::forward ? sine : -sine};
+}
+
+// Four by four: v[4 k + n] holds frequency k of the n-th transform of four, then frequency k + 4 n of all.
+template <Sense sense, bool padded = false, typename Real>
+__device__ __forceinline__ void transform_16(Complex<Real>* v) {
+#pragma unroll
+  for (int n = 0; n < 4; ++n) transform_4_of<sense, padded>(v[n], v[4 + n], v[8 + n], v[12 + n]);
+  v[5] = sixteenth_turn<sense, 1>(v[5]);
+  v[6] = sixteenth_turn<sense, 2>(v[6]);
+  v[7] = sixteenth_turn<sense, 3>(v[7]);
+  v[9] = sixteenth_turn<sense, 2>(v[9]);
+  v[10] = sixteenth_turn<sense, 4>(v[10]);
+  v[11] = sixteenth_turn<sense, 6>(v[11]);
+  v[13] = sixteenth_turn<sense, 3>(v[13]);
+  v[14] = sixteenth_turn<sense, 6>(v[14]);
+  v[15] = sixteenth_turn<sense, 9>(v[15]);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) transform_4<sense>(v[4 * k], v[4 * k + 1], v[4 * k + 2], v[4 * k + 3]);
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+#pragma unroll
+    for (int n = 0; n < k; ++n) {
+      auto const other = v[4 * k + n];
+      v[4 * k + n] = v[4 * n + k];
+      v[4 * n + k] = other;
+    }
+}
+
+template <Sense sense, typename Real>
+__device__ __forceinline__ void transform_3(Complex<Real>& a, Complex<Real>& b, Complex<Real>& c) {
+  auto const sum = b + c, turned = quarter_turn<sense>((b - c) * Real(0.86602540378443864676));
+  auto const middle = a - sum * Real(0.5);
+  a = a + sum;
+  b = middle + turned;
+  c = middle - turned;
+}
+
+template <Sense sense, typename Real>
+__device__ __forceinline__ void transform_5(Complex<Real>& a, Complex<Real>& b, Complex<Real>& c, Complex<Real>& d,
+                                            Complex<Real>& e) {
+  constexpr Real cosine_1 = Real(0.30901699437494742410), cosine_2 = Real(-0.80901699437494742410);
+  constexpr Real sine_1 = Real(0.95105651629515357212), sine_2 = Real(0.58778525229247312917);
+  auto const outer = b + e, inner = c + d, outer_difference = b - e, inner_difference = c - d;
+  auto const even_1 = a + outer * cosine_1 + inner * cosine_2, even_2 = a + outer * cosine_2 + inner * cosine_1;
+  auto const odd_1 = quarter_turn<sense>(outer_difference * sine_1 + inner_difference * sine_2),
+             odd_2 = quarter_turn<sense>(outer_difference * sine_2 - inner_difference * sine_1);
+  a = a + outer + inner;
+  b = even_1 + odd_1;
+  e = even_1 - odd_1;
+  c = even_2 + odd_2;
+  d = even_2 - odd_2;
 }
 
 }  // namespace faltung::long_conv::cuda::transformed

@@ -1,5 +1,5 @@
-// Real elements of tensors as the complex numbers of row transforms, and back: eight points of a line per thread, of
-// any dtype and stride, loads of a thread all under way together.
+// Real elements of tensors as the complex numbers of row transforms, and back: the points of a line that a thread
+// holds, of any dtype and stride, loads of a thread all under way together.
 #pragma once
 #include "cuda/element.cuh"
 #include "long_conv/cuda/transformed/block_transform.cuh"
@@ -43,11 +43,12 @@ __device__ __forceinline__ T thread_rounded(Real value) {
 
 // Element offset of image `image` of unit `unit` of a chunk.
 __device__ inline std::int64_t image_offset(Chunk const& chunk, Strides const& strides, int unit, int image) {
-  std::int64_t const at = chunk.first_unit + unit;
-  return (at / chunk.channels + chunk.first_image + image) * strides.batch + at % chunk.channels * strides.channel;
+  auto const at = std::uint32_t(chunk.first_channel + unit), sample = chunk.channels.quotient(at);
+  return (chunk.first_sample + sample + image) * strides.batch + chunk.channels.remainder(at, sample) * strides.channel;
 }
 __device__ inline std::int64_t channel_of(Chunk const& chunk, int unit) {
-  return (chunk.first_unit + unit) % chunk.channels;
+  auto const at = std::uint32_t(chunk.first_channel + unit);
+  return chunk.channels.remainder(at, chunk.channels.quotient(at));
 }
 
 // The i-th position that may hold a tap.
@@ -96,52 +97,52 @@ __device__ inline Spots spots_of(TapAxis const& axis, std::int64_t tap) {
 // ---- images ----
 
 // Points index(q) and index(q) + M of a row whose element 0 is `row`.
-template <typename Real>
-__device__ inline void load_image(Complex<Real> (&v)[8], void const* data, Dtype dtype, std::int64_t row,
+template <typename Real, int elements>
+__device__ inline void load_image(Complex<Real> (&v)[elements], void const* data, Dtype dtype, std::int64_t row,
                                   std::int64_t stride, int extent, int first, int step, int half) {
   thread_visit(dtype, [&]<typename T>(T) {
-    T const* const from = static_cast<T const*>(data) + row;
-    T low[8], high[8];
+    T const* const from = static_cast<T const*>(data) + row + first * stride;
+    std::int64_t const distance = step * stride;
+    T low[elements], high[elements];
     bool const folded = extent > half;
 #pragma unroll
-    for (int q = 0; q < 8; ++q) {
-      int const n = first + q * step;
-      low[q] = n < extent ? from[n * stride] : T(0.0f);
-    }
+    for (int q = 0; q < elements; ++q) low[q] = first + q * step < extent ? from[q * distance] : T(0.0f);
     if (folded) {
 #pragma unroll
-      for (int q = 0; q < 8; ++q) {
-        int const n = first + q * step + half;
-        high[q] = n < extent ? from[n * stride] : T(0.0f);
-      }
+      for (int q = 0; q < elements; ++q)
+        high[q] = first + q * step + half < extent ? from[half * stride + q * distance] : T(0.0f);
     }
 #pragma unroll
-    for (int q = 0; q < 8; ++q)
+    for (int q = 0; q < elements; ++q)
       v[q] = {thread_widened<Real>(low[q]), folded ? -thread_widened<Real>(high[q]) : Real(0)};
   });
 }
 
 // The opposite of load_image, cropped to the extent; adds shortcut times x. v is turned back already.
-template <typename Real>
-__device__ inline void store_image(Complex<Real> const (&v)[8], ImageRows const& a, std::int64_t to_row,
+template <typename Real, int elements>
+__device__ inline void store_image(Complex<Real> const (&v)[elements], ImageRows const& a, std::int64_t to_row,
                                    std::int64_t from_row, std::int64_t channel, int first, int step, int half) {
   std::int64_t const to_stride = a.to.strides.spatial[2], from_stride = a.from.strides.spatial[2];
   Real const shortcut =
       a.shortcut.data ? faltung::cuda::thread_load<Real>(a.shortcut.data, a.shortcut_dtype, channel * a.shortcut.stride)
                       : Real(0);
   thread_visit(a.dtype, [&]<typename T>(T) {
-    T* const to = static_cast<T*>(a.to.data) + to_row;
-    T const* const from = static_cast<T const*>(a.from.data) + from_row;
-    auto const store = [&](int n, Real value) {
-      if (n >= a.extent) return;
-      if (a.shortcut.data) value += shortcut * thread_widened<Real>(from[n * from_stride]);
-      to[n * to_stride] = thread_rounded<T>(value);
+    T* const to = static_cast<T*>(a.to.data) + to_row + first * to_stride;
+    T const* const from = static_cast<T const*>(a.from.data) + from_row + first * from_stride;
+    std::int64_t const to_distance = step * to_stride, from_distance = step * from_stride;
+    // Elements of the first half of the line, or of the second.
+    auto const store = [&](bool second) {
+      int const base = second ? half : 0;
+#pragma unroll
+      for (int q = 0; q < elements; ++q) {
+        if (first + q * step + base >= a.extent) continue;
+        Real value = second ? -v[q].im : v[q].re;
+        if (a.shortcut.data) value += shortcut * thread_widened<Real>(from[base * from_stride + q * from_distance]);
+        to[base * to_stride + q * to_distance] = thread_rounded<T>(value);
+      }
     };
-#pragma unroll
-    for (int q = 0; q < 8; ++q) store(first + q * step, v[q].re);
-    if (a.extent > half)
-#pragma unroll
-      for (int q = 0; q < 8; ++q) store(first + q * step + half, -v[q].im);
+    store(false);
+    if (a.extent > half) store(true);
   });
 }
 
@@ -149,18 +150,38 @@ __device__ inline void store_image(Complex<Real> const (&v)[8], ImageRows const&
 
 // Sums of the taps at positions index(q) and index(q) + half along rows, over the taps at the positions at0 and at1 of
 // the outer axes. `axis2` is the axis along rows.
-template <typename Real>
-__device__ inline void load_taps(Complex<Real> (&v)[8], FilterRows const& a, TapAxis const& axis2,
+template <typename Real, int elements>
+__device__ inline void load_taps(Complex<Real> (&v)[elements], FilterRows const& a, TapAxis const& axis2,
                                  std::int64_t unit_offset, int at0, int at1, int first, int step, int half) {
   auto const &axis0 = a.axes[0], &axis1 = a.axes[1];
   auto const& s = a.from.strides.spatial;
 #pragma unroll
-  for (int q = 0; q < 8; ++q) v[q] = {Real(0), Real(0)};
+  for (int q = 0; q < elements; ++q) v[q] = {Real(0), Real(0)};
   for (std::int64_t m0 = first_tap(axis0, at0); exists(axis0, m0); m0 = next_tap(axis0, m0))
     for (std::int64_t m1 = first_tap(axis1, at1); exists(axis1, m1); m1 = next_tap(axis1, m1)) {
       std::int64_t const row = unit_offset + m0 * s[0] + m1 * s[1];
       thread_visit(a.dtype, [&]<typename T>(T) {
         T const* const from = static_cast<T const*>(a.from.data) + row;
+        if (!axis2.circular && s[2] == int(s[2])) {
+          // One tap a position: all loads of a thread under way together, 32-bit indices.
+          int const stride = int(s[2]), centre = int(axis2.centre), taps = int(axis2.filter);
+          int const tail = axis2.positions - axis2.tail;
+          T low[elements], high[elements];
+          auto const load = [&](int n) {
+            int const m = n + centre - (n < axis2.head ? 0 : axis2.positions);
+            bool const taken = (n < axis2.head || n >= tail) && unsigned(m) < unsigned(taps);
+            return taken ? from[std::int64_t(m) * stride] : T(0.0f);
+          };
+#pragma unroll
+          for (int q = 0; q < elements; ++q) low[q] = load(first + q * step), high[q] = load(first + q * step + half);
+#pragma unroll
+          for (int q = 0; q < elements; ++q) {
+            Real const a = thread_widened<Real>(low[q]), b = thread_widened<Real>(high[q]);
+            v[q] = v[q] +
+                   Complex<Real>{first + q * step < axis2.head ? a : -a, first + q * step + half < axis2.head ? -b : b};
+          }
+          return;
+        }
         auto const sum = [&](int n) {
           if (!is_tap(axis2, n)) return Real(0);
           std::int64_t m2 = first_tap(axis2, n);
@@ -171,14 +192,14 @@ __device__ inline void load_taps(Complex<Real> (&v)[8], FilterRows const& a, Tap
           return n < axis2.head ? value : -value;
         };
 #pragma unroll
-        for (int q = 0; q < 8; ++q) {
+        for (int q = 0; q < elements; ++q) {
           int const n = first + q * step;
           v[q] = v[q] + Complex<Real>{sum(n), -sum(n + half)};
         }
       });
     }
 #pragma unroll
-  for (int q = 0; q < 8; ++q) v[q] = v[q] * Real(a.scale);
+  for (int q = 0; q < elements; ++q) v[q] = v[q] * Real(a.scale);
 }
 
 // dk of one row of taps from the real line that its positions hold: line[2M], shared or global.
@@ -214,17 +235,17 @@ __device__ inline void store_single_axis(FilterRows const& a, int unit, Line con
 
 // ---- turning by exp(-i pi n / 2M), and back ----
 
-template <typename Real>
-__device__ inline void turn(Complex<Real> (&v)[8], void const* rotation, int first, int step) {
+template <typename Real, int elements>
+__device__ inline void turn(Complex<Real> (&v)[elements], void const* rotation, int first, int step) {
   auto const* const by = static_cast<Complex<Real> const*>(rotation) + first;
 #pragma unroll
-  for (int q = 0; q < 8; ++q) v[q] = v[q] * by[q * step];
+  for (int q = 0; q < elements; ++q) v[q] = v[q] * by[q * step];
 }
-template <typename Real>
-__device__ inline void turn_back(Complex<Real> (&v)[8], void const* rotation, int first, int step) {
+template <typename Real, int elements>
+__device__ inline void turn_back(Complex<Real> (&v)[elements], void const* rotation, int first, int step) {
   auto const* const by = static_cast<Complex<Real> const*>(rotation) + first;
 #pragma unroll
-  for (int q = 0; q < 8; ++q) v[q] = v[q] * conjugate(by[q * step]);
+  for (int q = 0; q < elements; ++q) v[q] = v[q] * conjugate(by[q * step]);
 }
 
 }  // namespace faltung::long_conv::cuda::transformed

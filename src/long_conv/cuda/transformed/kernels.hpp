@@ -12,14 +12,57 @@ namespace faltung::long_conv::cuda::transformed {
 
 enum class Precision { single, twice };
 
+// Division of numbers below 2^31 by a number known on the host, in three instructions.
+struct Divisor {
+  std::uint32_t value, multiplier, shift;
+  Divisor(std::int64_t by = 1) : value(std::uint32_t(by)), shift(31) {
+    while (std::uint64_t(1) << (shift - 31) < value) ++shift;
+    multiplier = std::uint32_t((std::uint64_t(1) << shift) / value + 1);
+  }
+  constexpr std::uint32_t quotient(std::uint32_t of) const {
+    return std::uint32_t(std::uint64_t(of) * multiplier >> shift);
+  }
+  constexpr std::uint32_t remainder(std::uint32_t of, std::uint32_t quotient) const { return of - quotient * value; }
+};
+
 constexpr int most_log2_length = 12;
 
-// A transform of 2^log2_length points, 8 to 4096, of 2^log2_lines lines in a block.
+// A length of odd 2^log2 points, odd = 1, 3 or 5.
+struct Length {
+  int odd = 1, log2 = 0;
+  constexpr int points() const { return odd << log2; }
+};
+
+// A thread holds 2^log2_radix points of each of the odd parts: sixteen where that saves a pass through shared memory.
+// The order of slots follows from it, so it is the same for every kernel and precision.
+constexpr int log2_radix(Length length) {
+  return length.odd == 1 && (length.log2 == 7 || length.log2 == 8 || length.log2 >= 10) ? 4 : 3;
+}
+
+// Neighbouring threads: neighbouring points of a line, or the same point of neighbouring lines.
+enum class Lines { contiguous, interleaved };
+
+// Lines a block takes, a power of two: 2048 to 4096 points, 128 to 512 threads (256 where they hold more than 16
+// points). Interleaved lines: at least eight side by side where possible, so that whole sectors of memory are read.
+constexpr int log2_block_lines(bool contiguous, Length length) {
+  auto const at_least_0 = [](int value) { return value < 0 ? 0 : value; };
+  auto const least = [](int a, int b) { return a < b ? a : b; };
+  if (length.odd > 1) return contiguous ? at_least_0(10 - length.log2) : least(4, at_least_0(11 - length.log2));
+  int const filled = at_least_0(11 - length.log2);
+  return contiguous ? filled : least(filled < 3 ? 3 : filled, most_log2_length - length.log2);
+}
+
+// A transform of 8 to 4096 points, of 2^log2_lines lines in a block.
 struct Transform {
-  int log2_length, log2_lines;
-  void const* twiddles;  // a table of the length, in the type of computation
-  constexpr int threads() const { return 1 << (log2_length - 3 + log2_lines); }
-  std::size_t shared_bytes(std::size_t real_bytes) const { return 2 * real_bytes * 9 * std::size_t(threads()); }
+  Length length;
+  int log2_lines;
+  void const* twiddles;      // a table of the power of two in the length, in the type of computation
+  void const* odd_twiddles;  // likewise; null where odd is 1
+  constexpr int threads() const { return 1 << (length.log2 - log2_radix(length) + log2_lines); }
+  std::size_t shared_bytes(std::size_t real_bytes) const {
+    std::size_t const points = std::size_t(1) << (length.log2 + log2_lines);
+    return 2 * real_bytes * length.odd * (points + (points >> log2_radix(length)));
+  }
 };
 
 // Where the taps of an axis lie among the positions of its transform. The offset of tap m is m - centre: y[i] += x[i -
@@ -37,9 +80,11 @@ struct TapAxis {
 // The part of a call that goes through the workspace at once. A unit is a filter with its images: a channel, or a
 // channel of one sample where filters are per sample.
 struct Chunk {
-  std::int64_t channels;  // of the call
-  std::int64_t first_unit, first_image;
-  int units, images;
+  Divisor channels;                // of the call
+  std::int64_t first_sample = 0;   // of image 0 of unit 0
+  std::int64_t first_channel = 0;  // of unit 0
+  int units = 0, images = 1;
+  Divisor by_images = 1;
 };
 
 // Rows of images, [units, images, rows0, rows1] of the tensor <-> spectra[units, images][row0 pitch + row1][M].
@@ -49,6 +94,7 @@ struct ImageRows {
   void* spectra;
   std::int64_t image_stride;  // of spectra, elements
   int rows0, rows1, pitch;
+  Divisor by_rows, by_rows1;  // rows0 rows1, rows1
   int extent;
   Chunk chunk;
   ConstView from;  // on the way back: x, read for the shortcut
@@ -64,6 +110,8 @@ struct FilterRows {
   void* spectra;
   std::int64_t unit_stride;
   TapAxis axes[3];
+  Divisor by_rows, by_rows1;          // of positions of the outer axes: both, the inner one
+  Divisor by_tap_rows, by_tap_rows1;  // of taps
   Chunk chunk;
   ConstView from;
   View to;  // inverse only
@@ -71,17 +119,20 @@ struct FilterRows {
   double scale;  // of every value
 };
 
-// Lines of complex numbers in `planes` planes. Plane i begins at i / minor.count() major_stride + position(i %
-// minor.count()) minor_stride; point p of line l lies at p point_stride + l line_stride behind it.
+// Lines of complex numbers in planes. Plane i begins at i / minor major_stride + position(i % minor)
+// minor_stride, minor = minor_head + minor_tail; point p of line l lies at p point_stride + l line_stride behind it.
 struct ComplexLines {
   Transform transform;
   std::int64_t major_stride, minor_stride;
   std::int64_t point_stride, line_stride;
   int lines;
-  int major;       // planes divided by minor.count()
+  Divisor by_tiles;  // blocks for the lines of a plane
+  Divisor by_minor;  // planes of a major one, minor_head + minor_tail
+  int major;
   int head, tail;  // points [0, head) and the last `tail` hold something before a forward, after an inverse one
   int minor_head, minor_tail, minor_positions;
   bool contiguous;  // point_stride is 1, else line_stride is
+  int tiles() const { return (lines + (1 << transform.log2_lines) - 1) >> transform.log2_lines; }
 };
 
 // images[units, images] times filters[units], along the last axis: forward, product, inverse, in place.
@@ -108,6 +159,21 @@ struct LineGradient {
   bool first, last;  // chunk of the batch: sums are kept in gradients in between
 };
 
+// images[units, images] times filters[units] along a causal last axis, which is not transformed: in place.
+struct ToeplitzProduct {
+  void* images;
+  void const* filters;
+  std::int64_t image_stride, filter_stride;
+  int lines;         // side by side; point i of all of them at i lines
+  int points, taps;  // taps <= points
+  int units, images_per_unit;
+  int log2_columns = 0;  // of a block
+  constexpr int padded_taps() const { return (taps + 7) / 8 * 8; }
+};
+constexpr std::size_t toeplitz_shared_bytes(int points, int taps, int log2_columns, std::size_t real_bytes) {
+  return 2 * real_bytes * std::size_t((points + 7) / 8 * 8 + 7 + (taps + 7) / 8 * 8) << log2_columns;
+}
+
 // One axis in one block: image rows with the product in between. chunk.units x chunk.images lines.
 struct RowProduct {
   ImageRows rows;
@@ -123,14 +189,19 @@ struct RowGradient {
   FilterRows filter;
 };
 
+// A long line of 2^log2_points is 2^first x 2^second points.
+struct SplitLengths {
+  int first, second;
+};
+constexpr SplitLengths split_lengths(int log2_points) { return {log2_points / 2, log2_points - log2_points / 2}; }
+
 // One long axis as rows x columns in the order of memory, n = row columns + column: the transform over rows with the
 // twiddles that the transform over columns needs behind it.
 struct Split {
   Transform transform;
   int log2_columns;
-  void const* roots;  // two_level_roots of n points
-  int log2_roots;     // n: 4M or a multiple
-
+  void const* rotation;  // of the transform over rows
+  void const* twiddles;  // a split_twiddles table
   void* spectra;
   std::int64_t stride;  // of an image or unit
 };
@@ -180,28 +251,30 @@ struct CausalRows {
 
 // Roots of unity, correctly rounded.
 enum class TableKind {
-  block_twiddles,   // exp(-2 pi i t / n) for a transform of n points, by pass
-  rotation,         // exp(-i pi t / 2n), t < n
-  two_level_roots,  // exp(-2 pi i t / n) is the product of entries t >> low and (n >> low) + t % 2^low, low = log2 n /
-                    // 2
+  block_twiddles,  // exp(-2 pi i t / n) for the power of two n in a length, by pass
+  odd_twiddles,    // exp(-2 pi i t j / n) for a length of n points, [t - 1][j], 0 < t < odd
+  rotation,        // exp(-i pi t / 2n), t < n
+  split_twiddles,  // exp(-2 pi i column (4 frequency + 1) / 4n) for a split line of n points, [slot of the
+                   // frequency][column]
 };
 struct Table {
   void* to;
-  int log2_length;
+  Length length;
+  int log2_radix;
   TableKind kind;
   Precision precision;
 };
+constexpr int table_entries(Table const& table) {
+  int const part = 1 << table.length.log2;
+  return table.kind == TableKind::block_twiddles ? part
+         : table.kind == TableKind::odd_twiddles ? (table.length.odd - 1) * part
+                                                 : table.length.points();
+}
 struct Tables {
   static constexpr int most = 48;
   Table tables[most];
   int count = 0;
 };
-constexpr std::size_t table_entries(Table const& table) {
-  int const low = table.log2_length / 2;
-  if (table.kind == TableKind::two_level_roots)
-    return (std::size_t(1) << (table.log2_length - low)) + (std::size_t(1) << low);
-  return std::size_t(1) << table.log2_length;
-}
 void build_tables(Tables const&, cudaStream_t);
 
 void transform_rows(ImageRows const&, Precision, cudaStream_t);
@@ -215,6 +288,7 @@ void transform_lines(ComplexLines const&, void const* from, void* to, Precision 
                      cudaStream_t);
 void restore_lines(ComplexLines const&, void* data, Precision, cudaStream_t);
 void multiply_lines(LineProduct const&, Precision, cudaStream_t);
+void multiply_toeplitz(ToeplitzProduct const&, Precision, cudaStream_t);
 void gradient_lines(LineGradient const&, Precision, cudaStream_t);
 
 void transform_split(ImageSplit const&, Precision, cudaStream_t);

@@ -3,21 +3,13 @@
 // into rows and columns; one short axis needs a single kernel.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "cuda/device.hpp"
 #include "long_conv/cuda/transformed/plan.hpp"
 
 namespace faltung::long_conv::cuda::transformed {
-
-// Threads: 256 to 512 a block where the lines allow it. Interleaved lines: at least eight side by side, so that whole
-// sectors of memory are read.
-inline Transform contiguous_lines(int log2_length, void const* twiddles) {
-  return {log2_length, std::max(0, 11 - log2_length), twiddles};
-}
-inline Transform interleaved_lines(int log2_length, int log2_lines, void const* twiddles) {
-  return {log2_length, std::min({std::max(3, 11 - log2_length), most_log2_length - log2_length, log2_lines}), twiddles};
-}
 
 class Call {
  public:
@@ -32,18 +24,24 @@ class Call {
   Plan const& plan() const { return plan_; }
   Buffers const& buffers() const { return buffers_; }
 
-  // body(chunk of units, with no images yet)
+  // body(chunk of units with the first of their images)
   template <typename Body>
   void each_unit_chunk(Body&& body) const {
     for (std::int64_t unit = 0; unit < plan_.units; unit += plan_.chunk_units)
-      body(Chunk{p_.channels, unit, 0, int(std::min(plan_.chunk_units, plan_.units - unit)), 1});
+      body(Chunk{.channels = p_.channels,
+                 .first_sample = unit / p_.channels,
+                 .first_channel = unit % p_.channels,
+                 .units = int(std::min(plan_.chunk_units, plan_.units - unit))});
   }
   // body(chunk, whether it is the first and the last of its units)
   template <typename Body>
   void each_image_chunk(Chunk chunk, Body&& body) const {
-    for (chunk.first_image = 0; chunk.first_image < plan_.images; chunk.first_image += plan_.chunk_images) {
-      chunk.images = int(std::min(plan_.chunk_images, plan_.images - chunk.first_image));
-      body(chunk, chunk.first_image == 0, chunk.first_image + chunk.images == plan_.images);
+    std::int64_t const sample = chunk.first_sample;
+    for (std::int64_t image = 0; image < plan_.images; image += plan_.chunk_images) {
+      chunk.first_sample = sample + image;
+      chunk.images = int(std::min(plan_.chunk_images, plan_.images - image));
+      chunk.by_images = chunk.images;
+      body(chunk, image == 0, image + chunk.images == plan_.images);
     }
   }
 
@@ -64,6 +62,8 @@ class Call {
             .rows0 = plan_.axes[0].extent,
             .rows1 = plan_.axes[1].extent,
             .pitch = inner,
+            .by_rows = std::int64_t(plan_.axes[0].extent) * plan_.axes[1].extent,
+            .by_rows1 = plan_.axes[1].extent,
             .extent = plan_.axes[2].extent,
             .chunk = chunk,
             .from = from,
@@ -75,12 +75,16 @@ class Call {
 
   FilterRows filter_rows(Chunk const& chunk, ConstView const& from, View const& to, Precision precision,
                          void* spectra) const {
-    double const scale = std::ldexp(1.0, -(plan_.log2_rows + log2_outer()));
+    double const scale = 1.0 / (double(row_points()) * outer_points());
     return {.transform = row_transform(precision),
             .rotation = rotation(precision),
             .spectra = spectra,
             .unit_stride = plan_.filter_size,
             .axes = {plan_.axes[0], plan_.axes[1], plan_.axes[2]},
+            .by_rows = std::int64_t(plan_.axes[0].count()) * plan_.axes[1].count(),
+            .by_rows1 = plan_.axes[1].count(),
+            .by_tap_rows = plan_.axes[0].filter * plan_.axes[1].filter,
+            .by_tap_rows1 = plan_.axes[1].filter,
             .chunk = chunk,
             .from = from,
             .to = to,
@@ -88,74 +92,84 @@ class Call {
             .scale = scale};
   }
 
+  static ComplexLines divided(ComplexLines lines) {
+    lines.by_tiles = lines.tiles();
+    lines.by_minor = lines.minor_head + lines.minor_tail;
+    return lines;
+  }
+
   Split split(int log2_points, void* spectra) const {
     auto const [rows, columns] = split_lengths(log2_points);
-    return {.transform = interleaved_lines(rows, columns, twiddles(plan_.precision, rows)),
+    return {.transform = interleaved_lines({1, rows}, 1 << columns, buffers_.split[rows]),
             .log2_columns = columns,
-            .roots = buffers_.roots,
-            .log2_roots = plan_.log2_rows + (plan_.arrangement == Arrangement::causal ? 1 : 2),
+            .rotation = buffers_.split[rows].rotation,
+            .twiddles = buffers_.split_twiddles[log2_points],
             .spectra = spectra,
             .stride = std::int64_t(1) << log2_points};
   }
-  Split split(void* spectra) const { return split(plan_.log2_rows, spectra); }
+  Split split(void* spectra) const { return split(plan_.log2_points, spectra); }
 
   // The inner half of a split axis: columns lie side by side.
   ComplexLines split_lines(int log2_points) const {
     auto const [rows, columns] = split_lengths(log2_points);
-    return {.transform = contiguous_lines(columns, twiddles(plan_.precision, columns)),
-            .major_stride = std::int64_t(1) << log2_points,
-            .minor_stride = 0,
-            .point_stride = 1,
-            .line_stride = std::int64_t(1) << columns,
-            .lines = 1 << rows,
-            .major = 0,
-            .head = 1 << columns,
-            .tail = 0,
-            .minor_head = 1,
-            .minor_tail = 0,
-            .minor_positions = 1,
-            .contiguous = true};
+    return divided({.transform = contiguous_lines({1, columns}, buffers_.split[columns]),
+                    .major_stride = std::int64_t(1) << log2_points,
+                    .minor_stride = 0,
+                    .point_stride = 1,
+                    .line_stride = std::int64_t(1) << columns,
+                    .lines = 1 << rows,
+                    .by_tiles = {},
+                    .by_minor = {},
+                    .major = 0,
+                    .head = 1 << columns,
+                    .tail = 0,
+                    .minor_head = 1,
+                    .minor_tail = 0,
+                    .minor_positions = 1,
+                    .contiguous = true});
   }
 
   // The lines of the last axis of images (major_stride: that of an image), head points of it.
   ComplexLines last_lines(Precision precision) const {
-    if (plan_.arrangement == Arrangement::split) return split_lines(plan_.log2_rows);
-    int const last = plan_.active() == 3 ? 0 : 1;
-    int const log2_lines = plan_.log2_rows + (last == 0 ? plan_.log2_lengths[1] : 0);
-    return {.transform =
-                interleaved_lines(plan_.log2_lengths[last], log2_lines, twiddles(precision, plan_.log2_lengths[last])),
-            .major_stride = plan_.image_size,
-            .minor_stride = 0,
-            .point_stride = std::int64_t(1) << log2_lines,
-            .line_stride = 1,
-            .lines = 1 << log2_lines,
-            .major = 0,
-            .head = plan_.axes[last].extent,
-            .tail = 0,
-            .minor_head = 1,
-            .minor_tail = 0,
-            .minor_positions = 1,
-            .contiguous = false};
+    if (plan_.arrangement == Arrangement::split) return split_lines(plan_.log2_points);
+    int const last = plan_.last();
+    int const lines = line_count();
+    return divided({.transform = interleaved_lines(plan_.lengths[last], lines, tables(precision, last)),
+                    .major_stride = plan_.image_size,
+                    .minor_stride = 0,
+                    .point_stride = lines,
+                    .line_stride = 1,
+                    .lines = lines,
+                    .by_tiles = {},
+                    .by_minor = {},
+                    .major = 0,
+                    .head = plan_.axes[last].extent,
+                    .tail = 0,
+                    .minor_head = 1,
+                    .minor_tail = 0,
+                    .minor_positions = 1,
+                    .contiguous = false});
   }
 
   // The lines of the middle one of three axes. `points` along it, `planes` along the outermost: of images, or of taps.
   ComplexLines middle_lines(Precision precision, int major, std::int64_t major_stride, TapAxis const& points,
                             TapAxis const& planes) const {
-    std::int64_t const row = std::int64_t(1) << plan_.log2_rows;
-    return {.transform =
-                interleaved_lines(plan_.log2_lengths[1], plan_.log2_rows, twiddles(precision, plan_.log2_lengths[1])),
-            .major_stride = major_stride,
-            .minor_stride = row << plan_.log2_lengths[1],
-            .point_stride = row,
-            .line_stride = 1,
-            .lines = int(row),
-            .major = major,
-            .head = points.head,
-            .tail = points.tail,
-            .minor_head = planes.head,
-            .minor_tail = planes.tail,
-            .minor_positions = planes.positions,
-            .contiguous = false};
+    std::int64_t const row = row_points();
+    return divided({.transform = interleaved_lines(plan_.lengths[1], row_points(), tables(precision, 1)),
+                    .major_stride = major_stride,
+                    .minor_stride = row * plan_.lengths[1].points(),
+                    .point_stride = row,
+                    .line_stride = 1,
+                    .lines = int(row),
+                    .by_tiles = {},
+                    .by_minor = {},
+                    .major = major,
+                    .head = points.head,
+                    .tail = points.tail,
+                    .minor_head = planes.head,
+                    .minor_tail = planes.tail,
+                    .minor_positions = planes.positions,
+                    .contiguous = false});
   }
   ComplexLines middle_lines_of_images(Chunk const& chunk) const {
     auto points = plan_.axes[1], planes = plan_.axes[0];
@@ -175,16 +189,21 @@ class Call {
     } else if (plan_.arrangement == Arrangement::row) {
       return transform_rows(filter_rows(chunk, k, {}, compute, buffers_.filters), compute, stored, stream_);
     } else {
+      // The last of the passes stores what the product reads.
       auto* const between = plan_.precise_filters() ? buffers_.precise : buffers_.filters;
-      transform_rows(filter_rows(chunk, k, {}, compute, between), compute, compute, stream_);
+      bool const only = plan_.toeplitz && plan_.active() == 2;
+      transform_rows(filter_rows(chunk, k, {}, compute, only ? buffers_.filters : between), compute,
+                     only ? stored : compute, stream_);
       if (plan_.active() == 3)
-        transform_lines(middle_lines_of_filters(chunk, compute), between, between, compute, compute, stream_);
+        transform_lines(middle_lines_of_filters(chunk, compute), between, plan_.toeplitz ? buffers_.filters : between,
+                        compute, plan_.toeplitz ? stored : compute, stream_);
+      if (plan_.toeplitz) return;
     }
     auto last = last_lines(compute);
     last.major_stride = plan_.filter_size;
     last.major = chunk.units;
     if (plan_.arrangement == Arrangement::grid) {
-      auto const& axis = plan_.axes[plan_.active() == 3 ? 0 : 1];
+      auto const& axis = plan_.axes[plan_.last()];
       last.head = axis.head, last.tail = axis.tail;
     }
     transform_lines(last, plan_.precise_filters() ? buffers_.precise : buffers_.filters, buffers_.filters, compute,
@@ -231,9 +250,21 @@ class Call {
               {image_rows(chunk, from, to, shortcut, nullptr), buffers_.filters, plan_.filter_size, conjugate},
               plan_.precision, stream_);
         transform_images(chunk, from, buffers_.images);
-        multiply_lines({last_lines(plan_.precision), buffers_.images, buffers_.filters, plan_.filter_size, chunk.units,
-                        chunk.images, conjugate},
-                       plan_.precision, stream_);
+        if (plan_.toeplitz)
+          multiply_toeplitz({.images = buffers_.images,
+                             .filters = buffers_.filters,
+                             .image_stride = plan_.image_size,
+                             .filter_stride = plan_.filter_size,
+                             .lines = line_count(),
+                             .points = plan_.axes[plan_.last()].extent,
+                             .taps = plan_.axes[plan_.last()].head,
+                             .units = chunk.units,
+                             .images_per_unit = chunk.images},
+                            plan_.precision, stream_);
+        else
+          multiply_lines({last_lines(plan_.precision), buffers_.images, buffers_.filters, plan_.filter_size,
+                          chunk.units, chunk.images, conjugate},
+                         plan_.precision, stream_);
         restore_images(chunk, from, to, shortcut, buffers_.images);
       });
     });
@@ -242,9 +273,10 @@ class Call {
   // to = from * k + shortcut from over one causal axis, no output knowing a later input.
   void convolve_causally(ConstView const& from, ConstView const& k, ConstVector const& shortcut, View const& to) const {
     auto const copy_tables = [&](Precision precision, auto& args) {
-      int const twice = precision == Precision::twice;
-      std::copy_n(buffers_.twiddles[twice], most_log2_segment, args.twiddles);
-      std::copy_n(buffers_.rotations[twice], most_log2_segment, args.rotations);
+      for (int log2 = 0; log2 < most_log2_segment; ++log2) {
+        args.twiddles[log2] = buffers_.causal[precision == Precision::twice][log2].twiddles;
+        args.rotations[log2] = buffers_.causal[precision == Precision::twice][log2].rotation;
+      }
     };
     // Axes of one point have their one tap at the centre.
     auto nearest = k;
@@ -265,13 +297,13 @@ class Call {
                         .filters = buffers_.filters,
                         .filter_stride = plan_.filter_size,
                         .sums = nullptr,
-                        .sum_stride = std::int64_t(1) << plan_.log2_rows,
+                        .sum_stride = std::int64_t(1) << plan_.log2_points,
                         .twiddles = {},
                         .rotations = {},
                         .log2_segment = plan_.log2_segment,
                         .segments = int(((plan_.axes[2].extent - 1) >> plan_.log2_segment) + 1)};
         copy_tables(plan_.precision, rows);
-        if (plan_.log2_rows > plan_.log2_segment) {
+        if (plan_.log2_points > plan_.log2_segment) {
           add_causal_levels(chunk, taps, from);
           rows.sums = buffers_.sums;
         }
@@ -284,7 +316,7 @@ class Call {
   void gradients(BackwardArgs const& a) const {
     auto const dy = ordered(a.dy), x = ordered(a.x), k = ordered(a.k);
     auto const dx = ordered(a.dx), dk = ordered(a.dk);
-    int const axis = plan_.active() == 3 ? 0 : 1;
+    int const axis = plan_.last();
     bool const split = plan_.arrangement == Arrangement::split;
     each_unit_chunk([&](Chunk const& units) {
       if (dx.data) transform_filters(units, k);
@@ -313,31 +345,49 @@ class Call {
   }
 
   void row_gradient(BackwardArgs const& a) const {
-    Chunk const all{p_.channels, 0, 0, int(plan_.units), int(plan_.images)};
-    filter_gradient({image_rows(all, ordered(a.x), {}, {}, nullptr), ordered(a.dy),
-                     filter_rows(all, {}, ordered(a.dk), plan_.precision, nullptr)},
-                    plan_.precision, stream_);
+    each_unit_chunk([&](Chunk chunk) {
+      chunk.images = int(plan_.images);
+      chunk.by_images = plan_.images;
+      filter_gradient({image_rows(chunk, ordered(a.x), {}, {}, nullptr), ordered(a.dy),
+                       filter_rows(chunk, {}, ordered(a.dk), plan_.precision, nullptr)},
+                      plan_.precision, stream_);
+    });
   }
 
  private:
-  void const* twiddles(Precision precision, int log2_length) const {
-    return buffers_.twiddles[precision == Precision::twice][log2_length];
+  static Transform contiguous_lines(Length length, Buffers::LengthTables const& tables) {
+    return {length, log2_block_lines(true, length), tables.twiddles, tables.odd_twiddles};
   }
-  void const* rotation(Precision precision) const {
-    return plan_.log2_rows < Buffers::lengths ? buffers_.rotations[precision == Precision::twice][plan_.log2_rows]
-                                              : nullptr;
+  static Transform interleaved_lines(Length length, int lines, Buffers::LengthTables const& tables) {
+    int const log2_most = int(std::bit_width(unsigned(lines))) - 1;
+    return {length, std::min(log2_block_lines(false, length), log2_most), tables.twiddles, tables.odd_twiddles};
   }
+  Buffers::LengthTables const& tables(Precision precision, int axis) const {
+    return buffers_.lengths[precision == Precision::twice][axis];
+  }
+  void const* rotation(Precision precision) const { return tables(precision, 2).rotation; }
   Transform row_transform(Precision precision) const {
-    return plan_.log2_rows < Buffers::lengths ? contiguous_lines(plan_.log2_rows, twiddles(precision, plan_.log2_rows))
-                                              : Transform{};
+    return contiguous_lines(plan_.lengths[2], tables(precision, 2));
   }
+
+  std::int64_t row_points() const {
+    return plan_.log2_points ? std::int64_t(1) << plan_.log2_points : plan_.lengths[2].points();
+  }
+  // Of the transforms over outer axes.
+  double outer_points() const {
+    return plan_.arrangement == Arrangement::grid ? double(plan_.lengths[0].points()) * plan_.lengths[1].points() : 1.0;
+  }
+  // Lines along the last axis of a grid.
+  int line_count() const { return plan_.lengths[2].points() * (plan_.active() == 3 ? plan_.lengths[1].points() : 1); }
+
   // The levels of a causal axis whose blocks are whole segments.
   void add_causal_levels(Chunk const& chunk, FilterRows taps, ConstView const& from) const {
     std::size_t const real = plan_.precision == Precision::twice ? sizeof(double) : sizeof(float);
     faltung::cuda::check(
-        cudaMemsetAsync(buffers_.sums, 0, real * (std::size_t(chunk.units) * chunk.images << plan_.log2_rows), stream_),
+        cudaMemsetAsync(buffers_.sums, 0, real * (std::size_t(chunk.units) * chunk.images << plan_.log2_points),
+                        stream_),
         "cuda.transformed sums");
-    for (int log2 = plan_.log2_segment; log2 < plan_.log2_rows; ++log2) {
+    for (int log2 = plan_.log2_segment; log2 < plan_.log2_points; ++log2) {
       int const points = 1 << log2;
       if (points >= plan_.axes[2].extent) break;
       // Whole pairs, and a last block behind which some of the image is left.
@@ -354,17 +404,13 @@ class Call {
                               .pieces = pieces,
                               .piece_points = points,
                               .sums = buffers_.sums,
-                              .sum_stride = std::int64_t(1) << plan_.log2_rows};
+                              .sum_stride = std::int64_t(1) << plan_.log2_points};
       transform_split(images, plan_.precision, stream_);
       multiply_lines({split_lines(log2), buffers_.images, buffers_.level_filters, std::int64_t(1) << log2, chunk.units,
                       chunk.images * pieces, false},
                      plan_.precision, stream_);
       restore_split(images, plan_.precision, stream_);
     }
-  }
-
-  int log2_outer() const {
-    return plan_.arrangement == Arrangement::grid ? plan_.log2_lengths[0] + plan_.log2_lengths[1] : 0;
   }
 
   Problem const& p_;

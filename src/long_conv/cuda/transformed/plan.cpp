@@ -6,14 +6,28 @@
 namespace faltung::long_conv::cuda::transformed {
 namespace {
 
-// What passes through the workspace at once should stay in an L2 of 50 MB; a unit alone may need more.
-constexpr std::size_t chunk_bytes = std::size_t(40) << 20;
+// What passes through the workspace at once. It no longer fits an L2 of 50 MB, but kernels of few blocks cost more than
+// memory: 128 x 128 points, both directions, 11.8 ms at 20 MB, 7.9 at 40, 6.8 at 80, 6.1 at 160.
+constexpr std::size_t chunk_bytes = std::size_t(256) << 20;
 constexpr std::size_t most_bytes_of_a_unit = std::size_t(512) << 20;
 constexpr int images_per_sum = 16;  // partial sums over the batch: chunks hold whole ones
 
 int log2_at_least(std::int64_t points) { return std::max(3, int(std::bit_width(std::uint64_t(points - 1)))); }
 
-TapAxis make_axis(Axis const& axis, bool innermost) {
+// The cheapest length of at least so many points: an odd part costs a pass.
+Length length_at_least(std::int64_t points, bool odd_allowed) {
+  Length best{1, log2_at_least(points)};
+  double cost = double(best.points());
+  for (int const odd : {3, 5}) {
+    Length const other{odd, log2_at_least((points + odd - 1) / odd)};
+    if (!odd_allowed || 1.1 * other.points() >= cost) continue;
+    best = other;
+    cost = 1.1 * other.points();
+  }
+  return best;
+}
+
+TapAxis make_axis(Axis const& axis, bool innermost, bool odd_allowed) {
   int const extent = int(axis.extent);
   TapAxis result{.extent = extent,
                  .positions = 1,
@@ -34,12 +48,13 @@ TapAxis make_axis(Axis const& axis, bool innermost) {
     high = std::min(high, axis.filter - 1 - axis.centre);
     if (low > high) low = high = 0;  // no tap meets an input, and position 0 finds none
   }
-  result.exact = result.circular && !innermost && extent >= 8 && std::has_single_bit(unsigned(extent));
+  result.exact = result.circular && !innermost && length_at_least(extent, odd_allowed).points() == extent;
   if (result.exact) low = 0;
   result.head = int(std::max<std::int64_t>(0, high + 1));
   result.tail = int(std::max<std::int64_t>(0, -low));
   std::int64_t const least = result.exact ? extent : extent + std::max({std::int64_t(0), high, -low});
-  result.positions = innermost ? 2 << log2_at_least((least + 1) / 2) : 1 << log2_at_least(least);
+  result.positions = innermost ? 2 * length_at_least((least + 1) / 2, odd_allowed).points()
+                               : length_at_least(least, odd_allowed).points();
   return result;
 }
 
@@ -52,35 +67,55 @@ Plan make_plan(Problem const& p) {
   int at = 0;
   for (int i = 0; i < 3; ++i)
     if (p.axes[i].extent == 1) plan.order[at++] = i;
-  for (int i = 0; i < 3; ++i)
-    if (p.axes[i].extent != 1) plan.order[at++] = i;
-  for (int a = 0; a < 3; ++a) plan.axes[a] = make_axis(p.axes[plan.order[a]], a == 2);
-  plan.precision = p.x_dtype == FALTUNG_F64 ? Precision::twice : Precision::single;
+  // A causal axis is the outermost of the others: the product's.
+  auto const is_exact = [&](int i) {
+    return p.axes[i].boundary == Boundary::causal && p.direction == Direction::forward;
+  };
+  for (bool const exact : {true, false})
+    for (int i = 0; i < 3; ++i)
+      if (p.axes[i].extent != 1 && is_exact(i) == exact) plan.order[at++] = i;
   auto const longest = std::max({p.axes[0].extent, p.axes[1].extent, p.axes[2].extent});
+  plan.precision = p.x_dtype == FALTUNG_F64 ? Precision::twice : Precision::single;
   plan.filter_precision = p.x_dtype == FALTUNG_F32 && longest <= 64 ? Precision::twice : plan.precision;
-
-  auto const log2 = [](int value) { return int(std::bit_width(unsigned(value))) - 1; };
-  plan.log2_rows = log2(plan.axes[2].positions) - 1;
-  for (int a = 0; a < 2; ++a) plan.log2_lengths[a] = log2(plan.axes[a].positions);
-  bool const exact = plan.active() == 1 && p.direction == Direction::forward &&
-                     p.axes[plan.order[2]].boundary == Boundary::causal && plan.axes[2].extent > 1;
-  plan.arrangement = plan.active() > 1                    ? Arrangement::grid
-                     : exact                              ? Arrangement::causal
-                     : plan.log2_rows <= most_log2_length ? Arrangement::row
-                                                          : Arrangement::split;
-  if (plan.arrangement == Arrangement::split)
-    plan.log2_lengths[0] = split_lengths(plan.log2_rows).first,
-    plan.log2_lengths[1] = split_lengths(plan.log2_rows).second;
+  // fp64 has lengths of powers of two alone, and so have axes whose filters are transformed in fp64.
+  bool const odd_allowed = plan.precision == Precision::single && longest > 64;
+  for (int a = 0; a < 3; ++a) plan.axes[a] = make_axis(p.axes[plan.order[a]], a == 2, odd_allowed);
+  auto const length_of = [](int points) {
+    int const log2 = std::countr_zero(unsigned(points));
+    return Length{points >> log2, log2};
+  };
+  bool const exact = plan.active() == 1 && is_exact(plan.order[2]) && plan.axes[2].extent > 1;
+  plan.toeplitz = plan.active() > 1 && is_exact(plan.order[plan.last()]);
+  plan.arrangement = plan.active() > 1                                     ? Arrangement::grid
+                     : exact                                               ? Arrangement::causal
+                     : plan.axes[2].positions / 2 <= 1 << most_log2_length ? Arrangement::row
+                                                                           : Arrangement::split;
   if (exact) {
-    plan.log2_rows = std::max(log2_causal_block + 1, log2_at_least(plan.axes[2].extent));
-    plan.log2_segment = std::min(plan.log2_rows, most_log2_segment);
+    plan.log2_points = std::max(log2_causal_block + 1, log2_at_least(plan.axes[2].extent));
+    plan.log2_segment = std::min(plan.log2_points, most_log2_segment);
+  } else if (plan.arrangement == Arrangement::split) {
+    plan.axes[2] = make_axis(p.axes[plan.order[2]], true, false);
+    plan.log2_points = length_of(plan.axes[2].positions / 2).log2;
+    auto const [rows, columns] = split_lengths(plan.log2_points);
+    plan.lengths[0] = {1, rows}, plan.lengths[1] = {1, columns};
+  } else {
+    if (plan.toeplitz) {
+      auto& axis = plan.axes[plan.last()];
+      axis.positions = axis.head = int(std::min<std::int64_t>(axis.extent, axis.filter));
+      axis.tail = 0;
+    }
+    for (int a = 0; a < 2; ++a)
+      if (plan.axes[a].extent > 1 && !(plan.toeplitz && a == plan.last()))
+        plan.lengths[a] = length_of(plan.axes[a].positions);
+    plan.lengths[2] = length_of(plan.axes[2].positions / 2);
   }
 
   bool const shared = p.sharing == FilterSharing::shared;
   plan.units = shared ? p.channels : p.batch * p.channels;
   plan.images = shared ? p.batch : 1;
-  std::int64_t const row = std::int64_t(1) << plan.log2_rows;
-  auto const& outermost = plan.axes[plan.active() == 3 ? 0 : 1];
+  std::int64_t const row =
+      plan.log2_points ? std::int64_t(1) << plan.log2_points : std::int64_t(plan.lengths[2].points());
+  auto const& outermost = plan.axes[plan.last()];
   plan.filter_size = row * plan.axes[0].positions * plan.axes[1].positions;
   // The axis of the product keeps its points, the middle one is transformed as a whole.
   plan.image_size =
@@ -88,7 +123,7 @@ Plan make_plan(Problem const& p) {
   if (exact) {
     // Between segments: half of an image at a time, and its sums, which are as large.
     plan.filter_size = std::int64_t(1) << plan.log2_segment;
-    plan.image_size = plan.log2_rows > plan.log2_segment ? row : 0;
+    plan.image_size = plan.log2_points > plan.log2_segment ? row : 0;
   }
 
   bool const backward = p.direction == Direction::backward;
@@ -104,6 +139,11 @@ Plan make_plan(Problem const& p) {
   plan.chunk_images = std::min(plan.chunk_images, plan.images);
   std::int64_t const fit = chunk_bytes / std::max<std::size_t>(1, filter + image * plan.chunk_images);
   plan.chunk_units = std::clamp<std::int64_t>(fit, 1, std::max<std::int64_t>(1, plan.units));
+  // Numbers of blocks and lines fit 31 bits.
+  auto const at_most = [](std::int64_t lines) { return std::max<std::int64_t>(1, (std::int64_t(1) << 30) / lines); };
+  plan.chunk_images = std::min(plan.chunk_images, at_most(1));
+  plan.chunk_units = std::min({plan.chunk_units, at_most(std::max<std::int64_t>(1, plan.chunk_images)),
+                               at_most(plan.axes[0].filter * plan.axes[1].filter)});
   plan.workspace = Buffers(plan, p.direction, nullptr).bytes;
   return plan;
 }
@@ -114,33 +154,38 @@ Buffers::Buffers(Plan const& plan, Direction direction, void* base) {
     bytes += (size + 255) / 256 * 256;
     return at;
   };
-  auto const table = [&](int log2_length, TableKind kind, Precision precision) {
-    Table entry{nullptr, log2_length, kind, precision};
+  auto const table = [&](Length length, int radix, TableKind kind, Precision precision) {
+    Table entry{nullptr, length, radix, kind, precision};
     entry.to = take(complex_bytes(precision) * table_entries(entry));
     tables.tables[tables.count++] = entry;
     return entry.to;
   };
-  bool needs_twiddles[lengths] = {}, needs_rotation[lengths] = {};
-  if (plan.arrangement == Arrangement::causal) {
-    for (int log2 = log2_causal_block; log2 < plan.log2_segment; ++log2)
-      needs_twiddles[log2] = needs_rotation[log2] = true;
-    for (int log2 = plan.log2_segment; log2 < plan.log2_rows; ++log2)
-      needs_twiddles[split_lengths(log2).first] = needs_twiddles[split_lengths(log2).second] = true;
-  } else {
-    for (int const log2 : plan.log2_lengths) needs_twiddles[log2] = log2 > 0;
-    if (plan.arrangement != Arrangement::split) needs_twiddles[plan.log2_rows] = needs_rotation[plan.log2_rows] = true;
-  }
+  auto const make = [&](LengthTables& to, Length length, int radix, Precision precision, bool rotates) {
+    to.twiddles = table(length, radix, TableKind::block_twiddles, precision);
+    if (length.odd > 1) to.odd_twiddles = table(length, radix, TableKind::odd_twiddles, precision);
+    if (rotates) to.rotation = table(length, radix, TableKind::rotation, precision);
+  };
+  auto const make_split = [&](int log2_points) {
+    auto const lengths = split_lengths(log2_points);
+    for (int const log2 : {lengths.first, lengths.second})
+      if (!split[log2].twiddles) make(split[log2], {1, log2}, log2_radix(Length{1, log2}), plan.precision, true);
+    split_twiddles[log2_points] = table({1, log2_points}, 0, TableKind::split_twiddles, plan.precision);
+  };
   for (auto const precision : {Precision::single, Precision::twice}) {
     if (precision != plan.precision && precision != plan.filter_precision) continue;
     int const twice = precision == Precision::twice;
-    for (int log2 = 0; log2 < lengths; ++log2) {
-      if (needs_twiddles[log2]) twiddles[twice][log2] = table(log2, TableKind::block_twiddles, precision);
-      if (needs_rotation[log2]) rotations[twice][log2] = table(log2, TableKind::rotation, precision);
+    if (plan.arrangement == Arrangement::causal) {
+      for (int log2 = log2_causal_block; log2 < plan.log2_segment; ++log2)
+        make(causal[twice][log2], {1, log2}, 3, precision, true);
+    } else if (plan.arrangement != Arrangement::split) {
+      for (int a = 0; a < 3; ++a)
+        if (plan.lengths[a].log2)
+          make(lengths[twice][a], plan.lengths[a], log2_radix(plan.lengths[a]), precision, a == 2);
     }
   }
-  bool const between = plan.arrangement == Arrangement::causal && plan.image_size > 0;
-  if (plan.arrangement == Arrangement::split || between)
-    roots = table(plan.log2_rows + (between ? 1 : 2), TableKind::two_level_roots, Precision::twice);
+  if (plan.arrangement == Arrangement::split) make_split(plan.log2_points);
+  if (plan.arrangement == Arrangement::causal)
+    for (int log2 = plan.log2_segment; log2 < plan.log2_points; ++log2) make_split(log2);
   std::size_t const complex = complex_bytes(plan.precision);
   filters = take(complex * plan.filter_size * plan.chunk_units);
   std::size_t const image_bytes = complex * plan.image_size * plan.chunk_units * plan.chunk_images;

@@ -20,32 +20,33 @@ struct Plan {
   // Of the transforms of filters. Their error counts in every image, and in full where a smooth filter has its energy
   // in a few frequencies: fp32 does not hold the bound for up to 64 points an axis.
   Precision filter_precision;
-  int log2_rows;        // complex points of the row transform; split: of both transforms together
-  int log2_lengths[2];  // of the outer axes, 0 where there is one point; split: rows, columns
-  int log2_segment;     // causal: of the segments that one line of threads computes; log2_rows is that of all of them
+  Length lengths[3];  // of the transforms, complex points; log2 is 0 where there is none; split: rows, columns, none
+  int log2_points;    // split, causal: of the whole axis, padded
+  int log2_segment;   // causal: of the segments that one line of threads computes
+  bool toeplitz;      // grid: the last axis is causal, to the bit, and not transformed
   std::int64_t units, images;
   std::int64_t chunk_units, chunk_images;
   std::int64_t filter_size, image_size;  // complex elements of a spectrum
   std::size_t workspace;
 
   bool precise_filters() const { return filter_precision != precision; }
+  int last() const { return active() == 3 ? 0 : 1; }  // axis of the product of a grid
   int active() const { return axes[0].extent > 1 ? 3 : axes[1].extent > 1 ? 2 : 1; }
 };
 
 Plan make_plan(Problem const&);
 
-// A long line of 2^log2_points is 2^first x 2^second points.
-struct SplitLengths {
-  int first, second;
-};
-constexpr SplitLengths split_lengths(int log2_points) { return {log2_points / 2, log2_points - log2_points / 2}; }
-
 // Where the parts of the workspace lie; all null with a null base, and `bytes` their size in any case.
 struct Buffers {
-  static constexpr int lengths = 14;
-  void* twiddles[2][lengths] = {};  // [single, twice][log2_length]
-  void* rotations[2][lengths] = {};
-  void* roots = nullptr;
+  struct LengthTables {
+    void* twiddles = nullptr;
+    void* odd_twiddles = nullptr;
+    void* rotation = nullptr;
+  };
+  LengthTables lengths[2][3];                           // [single, twice][axis]
+  LengthTables causal[2][most_log2_segment];            // [log2_length], of radix 8
+  LengthTables split[most_log2_length + 1];             // [log2_length], of split axes
+  void* split_twiddles[2 * most_log2_length + 1] = {};  // [log2_points]
   void* filters = nullptr;
   void* precise = nullptr;    // filters in fp64, before their last transform
   void* images = nullptr;     // x

@@ -1,6 +1,7 @@
 // Roots of unity, correctly rounded, into the workspace: a call's first launch.
 #include <algorithm>
 
+#include "cuda/grid.cuh"
 #include "cuda/launch.cuh"
 #include "long_conv/cuda/transformed/complex.cuh"
 #include "long_conv/cuda/transformed/kernels.hpp"
@@ -18,32 +19,48 @@ __device__ Complex<Real> root(std::int64_t t, std::int64_t n) {
   return {Real(cosine), Real(sine)};
 }
 
-// A pass of stride s over blocks of 8s points has exp(-2 pi i k q / 8s) at n - 8s + (q - 1) s + k.
+// A pass of radix r and stride s over blocks of rs points has exp(-2 pi i k q / rs) at n - rs + (q - 1) s + k.
 template <typename Real>
-__device__ Complex<Real> pass_twiddle(int i, int log2_length) {
+__device__ Complex<Real> pass_twiddle(int i, int log2_length, int log2_radix) {
   int const length = 1 << log2_length;
-  int stride = length >> 3;
-  while (stride > 1 && i >= length - stride) stride >>= 3;
+  int stride = length >> log2_radix;
+  while (stride > 1 && i >= length - stride) stride >>= log2_radix;
   if (stride <= 1) return {Real(1), Real(0)};  // a spare entry
-  int const within = i - (length - 8 * stride);
-  return root<Real>(std::int64_t(within / stride + 1) * (within % stride), 8 * stride);
+  int const within = i - (length - (stride << log2_radix));
+  return root<Real>(std::int64_t(within / stride + 1) * (within % stride), stride << log2_radix);
+}
+
+// The frequency in a slot of a transform, in the order that BlockTransform leaves behind.
+__device__ int frequency_of(int slot, int log2_length) {
+  int const log2 = log2_radix(Length{1, log2_length}), share = 1 << (log2_length - log2);
+  int rest = ((slot & (share - 1)) << log2) + slot / share, result = 0, scale = 1;
+  for (int stride = share;; stride >>= log2) {
+    result += rest / stride * scale;
+    rest %= stride;
+    scale <<= log2;
+    if (stride <= 1 << log2) return result + rest * scale;
+  }
 }
 
 template <typename Real>
 __device__ void build(Table const& table) {
   auto* const to = static_cast<Complex<Real>*>(table.to);
-  int const log2 = table.log2_length, entries = int(table_entries(table));
+  int const log2 = table.length.log2, points = table.length.points(), entries = table_entries(table);
+  auto const [rows, columns] = split_lengths(log2);
   for (int i = blockIdx.x * threads + threadIdx.x; i < entries; i += gridDim.x * threads) {
     switch (table.kind) {
       case TableKind::block_twiddles:
-        to[i] = pass_twiddle<Real>(i, log2);
+        to[i] = pass_twiddle<Real>(i, log2, table.log2_radix);
+        break;
+      case TableKind::odd_twiddles:
+        to[i] = root<Real>(std::int64_t((i >> log2) + 1) * (i & ((1 << log2) - 1)), points);
         break;
       case TableKind::rotation:
-        to[i] = root<Real>(i, std::int64_t(4) << log2);
+        to[i] = root<Real>(i, 4 * std::int64_t(points));
         break;
-      case TableKind::two_level_roots: {
-        int const low = log2 / 2, high = log2 - low;
-        to[i] = root<Real>(i < 1 << high ? std::int64_t(i) << low : i - (1 << high), std::int64_t(1) << log2);
+      case TableKind::split_twiddles: {
+        std::int64_t const column = i & ((1 << columns) - 1), frequency = frequency_of(i >> columns, rows);
+        to[i] = root<Real>(column * (4 * frequency + 1), std::int64_t(4) << log2);
         break;
       }
     }
@@ -51,6 +68,8 @@ __device__ void build(Table const& table) {
 }
 
 __global__ __launch_bounds__(threads) void tables_kernel(__grid_constant__ Tables const a) {
+  faltung::cuda::grid_release_successor();
+  faltung::cuda::grid_wait_for_predecessor();
   auto const& table = a.tables[blockIdx.y];
   if (table.precision == Precision::twice)
     build<double>(table);
@@ -61,12 +80,14 @@ __global__ __launch_bounds__(threads) void tables_kernel(__grid_constant__ Table
 }  // namespace
 
 void build_tables(Tables const& a, cudaStream_t stream) {
-  std::size_t most = 0;
+  int most = 0;
   for (int i = 0; i < a.count; ++i) most = std::max(most, table_entries(a.tables[i]));
-  faltung::cuda::launch<tables_kernel>(
-      "cuda.transformed tables",
-      {.grid = dim3(unsigned((most + threads - 1) / threads), unsigned(a.count)), .threads = threads, .stream = stream},
-      a);
+  faltung::cuda::launch<tables_kernel>("cuda.transformed tables",
+                                       {.grid = dim3(unsigned((most + threads - 1) / threads), unsigned(a.count)),
+                                        .threads = threads,
+                                        .stream = stream,
+                                        .starts_early = true},
+                                       a);
 }
 
 }  // namespace faltung::long_conv::cuda::transformed

@@ -19,24 +19,29 @@ char const* reject(Problem const& p) {
     if (axis.filter >= std::int64_t(1) << 24 || std::abs(axis.centre) >= std::int64_t(1) << 30)
       return "takes fewer than 2^24 taps an axis, with a centre below 2^30";
   }
-  if (axes > 1 && causal > 0 && p.direction == Direction::forward)
-    return "a transform over a causal axis of a grid is not causal to the bit";
-  if (p.axes[0].filter * p.axes[1].filter >= std::int64_t(1) << 30) return "takes filters of fewer than 2^30 rows";
+  if (axes > 1 && causal > 1 && p.direction == Direction::forward)
+    return "takes one causal axis of a grid: transforms over another would not be causal to the bit";
   for (auto const& axis : p.axes)
     if (axis.extent > (axes > 1 ? std::int64_t(1) << most_log2_length : std::int64_t(1) << 24))
       return axes > 1 ? "takes up to 4096 padded points an axis of a grid" : "takes up to 2^24 points";
   auto const plan = make_plan(p);
   if (plan.arrangement == Arrangement::grid &&
-      std::max({plan.log2_rows, plan.log2_lengths[0], plan.log2_lengths[1]}) > most_log2_length)
+      std::max({plan.lengths[0].points(), plan.lengths[1].points(), plan.lengths[2].points()}) > 1 << most_log2_length)
     return "takes up to 4096 padded points an axis of a grid";
   if (plan.arrangement == Arrangement::causal)
     for (int a = 0; a < 2; ++a)
       if (auto const& axis = plan.axes[a];
           (axis.circular && axis.filter > 1) || !(axis.centre >= 0 && axis.centre < axis.filter))
         return "takes one tap along an axis of one point beside a causal one";
-  if (plan.log2_rows > 2 * most_log2_length) return "takes up to 2^24 points";
-  if (plan.units >= std::int64_t(1) << 31 || plan.images >= std::int64_t(1) << 31)
-    return "takes fewer than 2^31 filters and images";
+  if (plan.toeplitz && toeplitz_shared_bytes(plan.axes[plan.last()].extent, plan.axes[plan.last()].head, 1,
+                                             plan.precision == Precision::twice ? sizeof(double) : sizeof(float)) >
+                           std::size_t(faltung::cuda::shared_memory_budget()))
+    return "two columns of a causal axis and its filter exceed the device's shared memory";
+  if (plan.log2_points > 2 * most_log2_length) return "takes up to 2^24 points";
+  if (plan.axes[0].filter * plan.axes[1].filter >= std::int64_t(1) << 30)
+    return "takes filters of fewer than 2^30 rows";
+  if (plan.units >= std::int64_t(1) << 30 || plan.images >= std::int64_t(1) << 30)
+    return "takes fewer than 2^30 filters and images";
   return nullptr;
 }
 
@@ -45,13 +50,15 @@ std::string policy(Problem const& p) {
   auto const points = [](int log2) { return 1 << log2; };
   std::string text = plan.precision == Precision::twice ? "fp64 transforms of " : "fp32 transforms of ";
   if (plan.arrangement == Arrangement::causal)
-    text += concatenate("blocks of 16 to ", points(plan.log2_rows - 1), " points, segments of ",
+    text += concatenate("blocks of 16 to ", points(plan.log2_points - 1), " points, segments of ",
                         points(plan.log2_segment), " in one kernel");
   else if (plan.arrangement == Arrangement::split)
-    text += concatenate(points(plan.log2_lengths[0]), " x ", points(plan.log2_lengths[1]), " points for one axis");
+    text += concatenate(plan.lengths[0].points(), " x ", plan.lengths[1].points(), " points for one axis");
   else
     for (int a = 3 - plan.active(); a < 3; ++a)
-      text += concatenate(a > 3 - plan.active() ? " x " : "", a == 2 ? points(plan.log2_rows) : plan.axes[a].positions);
+      text +=
+          concatenate(a > 3 - plan.active() ? " x " : "", a == 2 ? plan.lengths[2].points() : plan.axes[a].positions,
+                      plan.toeplitz && a == plan.last() ? " taps directly" : "");
   if (plan.arrangement == Arrangement::row) text += " points in one kernel";
   if (plan.precise_filters()) text += ", of filters in fp64";
   return text + concatenate("; ", plan.chunk_units, plan.chunk_units == 1 ? " filter" : " filters", " with ",
