@@ -133,6 +133,15 @@ def cases():
         yield Case(1, 2, (33, 16, 34), (33, 16, 67), dtype, boundary=("circular", "causal", "zero"), channels_last=True)
         yield Case(1, 1, (500, 700), (999, 1399), dtype)
     yield Case(1, 1, (1000000,), (1000000,), FP32)
+    # Lengths of three and five times powers of two.
+    for dtype in (BF16, FP32):
+        yield Case(2, 2, (75, 150), (149, 100), dtype, shortcut=True)
+        yield Case(18, 2, (136, 40), (271, 79), dtype)
+        yield Case(2, 2, (96, 80), (96, 80), dtype, boundary="circular", per_sample=True)
+        yield Case(1, 2, (20, 18, 70), (39, 35, 139), dtype)
+        yield Case(1, 2, (70, 20, 18), (70, 35, 35), dtype, boundary=("causal", "zero", "zero"))
+        for length in (66, 150, 190, 1500, 2600, 3000):
+            yield Case(2, 300, (length,), (2 * length - 1,), dtype)
     for n, shape in itertools.product((33, 48, 64), ("smooth", "decaying")):
         yield Case(2, 2, (n, n), full(n, n), FP32, filter_shape=shape)
         yield Case(2, 2, (n * 10,), (n * 20 - 1,), FP32, filter_shape=shape, mean=8.0)

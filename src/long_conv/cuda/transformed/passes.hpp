@@ -348,8 +348,13 @@ class Call {
     each_unit_chunk([&](Chunk chunk) {
       chunk.images = int(plan_.images);
       chunk.by_images = plan_.images;
-      filter_gradient({image_rows(chunk, ordered(a.x), {}, {}, nullptr), ordered(a.dy),
-                       filter_rows(chunk, {}, ordered(a.dk), plan_.precision, nullptr)},
+      auto rows = image_rows(chunk, ordered(a.x), {}, {}, nullptr);
+      // A line is a unit: few of them are spread over all multiprocessors.
+      while (rows.transform.threads() > 32 &&
+             chunk.units >> rows.transform.log2_lines < 2 * faltung::cuda::multiprocessors() &&
+             rows.transform.log2_lines > 0)
+        --rows.transform.log2_lines;
+      filter_gradient({rows, ordered(a.dy), filter_rows(chunk, {}, ordered(a.dk), plan_.precision, nullptr)},
                       plan_.precision, stream_);
     });
   }
