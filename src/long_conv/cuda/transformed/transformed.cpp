@@ -70,7 +70,7 @@ std::size_t workspace(Problem const& p) { return make_plan(p).workspace; }
 
 void forward(Problem const& p, ForwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
-  Call const call(p, a.runtime);
+  Passes const call(p, a.runtime);
   auto const x = call.ordered(a.x), k = call.ordered(a.k);
   if (call.plan().arrangement == Arrangement::causal)
     call.convolve_causally(x, k, a.shortcut, call.ordered(a.y));
@@ -81,7 +81,7 @@ void forward(Problem const& p, ForwardArgs const& a) {
 void backward(Problem const& p, BackwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
   if (a.dx.data || a.dk.data) {
-    Call const call(p, a.runtime);
+    Passes const call(p, a.runtime);
     bool const together = a.dk.data && call.plan().arrangement != Arrangement::row;
     if (together) {
       call.gradients(a);
