@@ -6,9 +6,10 @@
 namespace faltung::long_conv::cuda::transformed {
 namespace {
 
-// What passes through the workspace at once. It no longer fits an L2 of 50 MB, but kernels of few blocks cost more than
-// memory: 128 x 128 points, both directions, 11.8 ms at 20 MB, 7.9 at 40, 6.8 at 80, 6.1 at 160.
-constexpr std::size_t chunk_bytes = std::size_t(256) << 20;
+// What passes through the workspace at once, where a call has so much. It need not fit an L2 of 50 MB: kernels of few
+// blocks cost more than memory. fp32, 128 x 128 points, both directions, ms: 11.8 at 20 MB, 7.9 at 40, 6.8 at 80, 6.1
+// at 160; of a later version 5.45 at 256 and 4.89 at 1024.
+constexpr std::size_t chunk_bytes = std::size_t(1024) << 20;
 constexpr std::size_t most_bytes_of_a_unit = std::size_t(512) << 20;
 constexpr int images_per_sum = 16;  // partial sums over the batch: chunks hold whole ones
 
