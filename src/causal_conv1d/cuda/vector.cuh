@@ -5,6 +5,7 @@
 
 namespace faltung::causal_conv1d::cuda {
 
+inline constexpr int channels_elements = 4;  // of a thread where channels lie side by side
 template <typename Storage>
 inline constexpr int vector_elements = int(16 / sizeof(Storage));
 
@@ -12,15 +13,14 @@ template <typename Storage>
 __device__ __forceinline__ uint4 thread_load_vector(void const* data, std::int64_t at) {
   return *reinterpret_cast<uint4 const*>(static_cast<Storage const*>(data) + at);
 }
-// For what is read once: no second copy of it in L1.
-template <typename Storage>
-__device__ __forceinline__ uint4 thread_stream_vector(void const* data, std::int64_t at) {
-  return __ldcs(reinterpret_cast<uint4 const*>(static_cast<Storage const*>(data) + at));
-}
 template <typename Storage>
 __device__ __forceinline__ void thread_store_vector(void* data, std::int64_t at, uint4 value) {
   *reinterpret_cast<uint4*>(static_cast<Storage*>(data) + at) = value;
 }
+
+// `count` neighbouring elements in one register or several: 8 or 16 bytes.
+template <typename Storage, int count>
+using Words = std::conditional_t<sizeof(Storage) * count == 16, uint4, uint2>;
 
 __device__ __forceinline__ float2 widen_pair(std::uint32_t word, __nv_bfloat16) {
   return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
@@ -93,51 +93,91 @@ inline constexpr Dtype dtype_of = sizeof(Storage) == 4 ? FALTUNG_F32 : FALTUNG_F
 template <>
 inline constexpr Dtype dtype_of<__nv_bfloat16> = FALTUNG_BF16;
 
+template <typename Words>
 __device__ __forceinline__ bool is_aligned(void const* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+  return reinterpret_cast<std::uintptr_t>(pointer) % sizeof(Words) == 0;
 }
 
 // Weights and biases of neighbouring channels, any dtype and strides; c is a multiple of Channels. Where they lie as
-// [channels, width] in the dtype of x, they come 16 bytes at a time.
+// [channels, width] in the dtype of x, they come 8 or 16 bytes at a time.
 template <typename Storage, int Width, int Channels>
-__device__ __forceinline__ void thread_load_parameters(Problem const& p, ConstWeight const& weight,
-                                                       ConstBias const& bias, std::int64_t c,
-                                                       float (&weights)[Width][Channels], float (&biases)[Channels]) {
-  float gathered[Width * Channels];
+__device__ __forceinline__ void thread_load_weights(Problem const& p, ConstWeight const& weight, std::int64_t c,
+                                                    float (&weights)[Width][Channels]) {
+  using Words = Words<Storage, Channels>;
   bool const together = weight.tap == 1 && weight.channel == Width;
-  if (Channels == vector_elements<Storage> && together && p.weight_dtype == dtype_of<Storage> &&
-      is_aligned(weight.data)) {
-    uint4 vectors[Width];
+  if (together && p.weight_dtype == dtype_of<Storage> && is_aligned<Words>(weight.data)) {
+    Words words[Width];
+    auto const from = reinterpret_cast<Words const*>(static_cast<Storage const*>(weight.data) + c * Width);
 #pragma unroll
-    for (int j = 0; j < Width; ++j) vectors[j] = thread_load_vector<Storage>(weight.data, c * Width + j * Channels);
+    for (int j = 0; j < Width; ++j) words[j] = from[j];
+    float values[Width * Channels];
 #pragma unroll
-    for (int j = 0; j < Width; ++j) widen_words<Storage>(vectors[j], gathered + j * Channels);
+    for (int j = 0; j < Width; ++j) widen_words<Storage>(words[j], values + j * Channels);
 #pragma unroll
-    for (int i = 0; i < Width * Channels; ++i) weights[i % Width][i / Width] = gathered[i];
-  } else if (together) {
-    thread_gather<Width * Channels>(weight.data, p.weight_dtype, c * Width, 1, gathered);
-#pragma unroll
-    for (int i = 0; i < Width * Channels; ++i) weights[i % Width][i / Width] = gathered[i];
-  } else {
-#pragma unroll
-    for (int j = 0; j < Width; ++j) {
-      thread_gather<Channels>(weight.data, p.weight_dtype, c * weight.channel + j * weight.tap, weight.channel,
-                              gathered);
-#pragma unroll
-      for (int channel = 0; channel < Channels; ++channel) weights[j][channel] = gathered[channel];
-    }
+    for (int i = 0; i < Width * Channels; ++i) weights[i % Width][i / Width] = values[i];
+    return;
   }
 #pragma unroll
-  for (int channel = 0; channel < Channels; ++channel) gathered[channel] = 0;
-  if (bias.data) thread_gather<Channels>(bias.data, p.bias_dtype, c * bias.stride, bias.stride, gathered);
+  for (int j = 0; j < Width; ++j) {
+    float gathered[Channels];
+    thread_gather<Channels>(weight.data, p.weight_dtype, c * weight.channel + j * weight.tap, weight.channel, gathered);
+#pragma unroll
+    for (int channel = 0; channel < Channels; ++channel) weights[j][channel] = gathered[channel];
+  }
+}
+
+template <typename Storage, int Channels>
+__device__ __forceinline__ void thread_load_bias(Problem const& p, ConstBias const& bias, std::int64_t c, float (&biases)[Channels]) {
+  using Words = Words<Storage, Channels>;
+#pragma unroll
+  for (int channel = 0; channel < Channels; ++channel) biases[channel] = 0;
+  if (!bias.data) return;
+  if (bias.stride == 1 && p.bias_dtype == dtype_of<Storage> && is_aligned<Words>(bias.data)) {
+    widen_words<Storage>(*reinterpret_cast<Words const*>(static_cast<Storage const*>(bias.data) + c), biases);
+    return;
+  }
+  float gathered[Channels];
+  thread_gather<Channels>(bias.data, p.bias_dtype, c * bias.stride, bias.stride, gathered);
 #pragma unroll
   for (int channel = 0; channel < Channels; ++channel) biases[channel] = gathered[channel];
 }
 
-// xs `distance` tokens before a token younger than that, hence of the state or zero.
-inline __device__ __noinline__ float thread_state(ConstState state, Dtype dtype, Place place, std::int64_t c,
-                                                  int distance) {
-  if (place.state < 0 || !state.data) return 0;
+// Where neighbouring tokens stand: four bits each, 0 in no run, else 1 + the tokens of the run before it, at most Before
+// of them. `begin`, `end`: of the run of the last one.
+struct Ages {
+  unsigned bits;
+  std::int64_t begin, end;
+  __device__ int of(int k) const { return int(bits >> (4 * k) & 15) - 1; }
+};
+template <int Count, int Before>
+inline constexpr unsigned plain_ages = unsigned(0x11111111) * (Before + 1) >> (32 - 4 * Count);  // in a run, no tap before it
+template <int Count, int Before>
+__device__ __noinline__ Ages thread_ages(Cut const& cut, std::int64_t row, std::int64_t t) {
+  static_assert(Count <= 8 && Before < 15);
+  Ages ages{};
+  Place place{-1, -1};
+  std::int64_t placed = t, until = t;  // tokens below `until` are in the run of token `placed`
+#pragma unroll 1
+  for (int k = 0; k < Count; ++k) {
+    if (t + k >= until) {
+      place = thread_next_place(cut, row, t + k, place, Before);
+      placed = t + k;
+      until = thread_run_end(cut, row, placed, place);
+    }
+    std::int64_t const age = place.age + (t + k - placed);
+    ages.bits |= unsigned(place.age < 0 ? 0 : 1 + (age < Before ? age : Before)) << (4 * k);
+  }
+  ages.begin = place.age < 0 ? until : placed - place.age;
+  ages.end = until;
+  return ages;
+}
+
+// xs `distance` tokens before token t, which is younger than that: of the state, or zero.
+inline __device__ __noinline__ float thread_state(Cut const& cut, ConstState const& state, Dtype dtype, std::int64_t row,
+                                                  std::int64_t c, std::int64_t t, int distance) {
+  if (!state.data) return 0;
+  auto const place = thread_place(cut, row, t, distance);
+  if (place.state < 0) return 0;
   return thread_load<float>(state.data, dtype, offset(state, place.state, c, state.columns + place.age - distance));
 }
 

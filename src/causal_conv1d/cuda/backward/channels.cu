@@ -12,7 +12,7 @@ ChannelsBackwardPolicy channels_backward_policy(Problem const& p) {
   constexpr int threads = channels_backward_threads, group = 8,
                 multiprocessors = 132;  // those of an H200, for the same sums everywhere
   ChannelsBackwardPolicy policy{};
-  std::int64_t const vectors = (p.channels + channels_backward_elements - 1) / channels_backward_elements,
+  std::int64_t const vectors = (p.channels + channels_elements - 1) / channels_elements,
                      before = p.width - 1;
   policy.lanes = int(std::clamp<std::int64_t>(std::bit_ceil(std::uint64_t(vectors)), 32, threads));
   policy.side_by_side = (vectors + policy.lanes - 1) / policy.lanes;
@@ -30,8 +30,8 @@ bool fits_backward_channels(Problem const& p, BackwardArgs const& a) {
   if (!tuned(p) || p.batch == 0 || p.time == 0 || !a.x.data || !a.weight.data || a.dresidual.data ||
       a.dfinal_state.data)
     return false;
-  return vectors_along_channels(p, a.x) && vectors_along_channels(p, a.dy) &&
-         (!a.dx.data || vectors_along_channels(p, a.dx));
+  return vectors_along_channels(p, a.x, 4) && vectors_along_channels(p, a.dy, 4) &&
+         (!a.dx.data || vectors_along_channels(p, a.dx, 4));
 }
 
 void launch_backward_channels(Problem const& p, BackwardArgs const& a, Cut const& cut, void* partial) {

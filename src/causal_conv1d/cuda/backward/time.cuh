@@ -98,7 +98,7 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
             if (d == i + m && place.age >= d) carried[m - 1] = fma(weights[before - d], dz, carried[m - 1]);
       }
 
-    std::int64_t known_begin = end, known_end = 0;  // of the run that the lane looked up last
+    std::int64_t known_begin = end, known_end = 0;  // of the run of the first token looked up, the same in all lanes
     for (std::int64_t step = last; step >= begin; step -= group * all) {
       uint4 present_x[group], present_dy[group];
       Halo present_halo[group];
@@ -132,38 +132,25 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
         if (!cuts && start == 0 && lane == 0)
 #pragma unroll
           for (int k = 0; k < before; ++k)
-            tokens[k] = thread_state(a.initial_state, p.state_dtype, {0, b}, c, before - k);
-        int age[n];
-        bool plain = true;
-#pragma unroll
-        for (int k = 0; k < n; ++k) age[k] = before;
-        std::int64_t sequence = -1;
-        if (cuts && inside && !(at >= known_begin + before && at + n <= known_end)) {
-          plain = false;
-          Place place{-1, -1};
-          std::int64_t placed = 0, until = at;  // tokens below `until` are in the run of token `placed`
-#pragma unroll
-          for (int k = 0; k < n; ++k) {
-            if (at + k >= until) {
-              placed = at + k;
-              place = thread_place(call.cut, b, placed, before);
-              until = thread_run_end(call.cut, b, placed, place);
-              if (place.state >= 0 && a.initial_state.data) sequence = place.state;
-            }
-            std::int64_t const known = place.age + (at + k - placed);
-            age[k] = place.age < 0 ? -1 : int(known < before ? known : before);
+            tokens[k] = thread_state(call.cut, a.initial_state, p.state_dtype, b, c, 0, before - k);
+        Ages ages{};
+        bool young = false;  // some token is in no run, or a tap of it reaches before its run
+        if (cuts && !(start >= known_begin + before && start + all <= known_end)) {
+          if (inside) {
+            ages = thread_ages<n, before>(call.cut, b, at);
+            young = ages.bits != plain_ages<n, before>;
           }
-          known_begin = place.age < 0 ? end : placed - place.age;
-          known_end = until;
+          // The next step comes before this one.
+          known_begin = __shfl_sync(~0u, ages.begin, 0);
+          known_end = young ? 0 : ages.end;
+          known_end = __shfl_sync(~0u, known_end, 0);
         }
         // xs `before - j` tokens before token k
         auto const token = [&](int k, int j) -> float {
-          if (!cuts || before - j <= age[k]) return tokens[j + k];
-          if (sequence < 0 || age[k] < 0) return 0;
-          auto const place = thread_place(call.cut, b, at + k, before);
-          return thread_state(a.initial_state, p.state_dtype, place, c, before - j);
+          if (cuts && young && before - j > ages.of(k))
+            return thread_state(call.cut, a.initial_state, p.state_dtype, b, c, at + k, before - j);
+          return tokens[j + k];
         };
-        (void)plain;
         if (silu) {
 #pragma unroll
           for (int k = 0; k < n; ++k) z[k] = bias;
@@ -176,11 +163,11 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
         }
 #pragma unroll
         for (int k = 0; k < n; ++k)
-          if (!inside || (cuts && age[k] < 0)) dz[k] = 0;
+          if (!inside || (cuts && young && ages.of(k) < 0)) dz[k] = 0;
         if (sums && inside) {
 #pragma unroll
           for (int k = 0; k < n; ++k) {
-            if (cuts && age[k] < 0) continue;
+            if (cuts && young && ages.of(k) < 0) continue;
 #pragma unroll
             for (int j = 0; j < Width; ++j) dweight[j] = fma(dz[k], token(k, j), dweight[j]);
             dbias += dz[k];
@@ -189,7 +176,7 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
           if (terms == chain) fold();
         }
         if (!a.dx.data) continue;
-        auto const reaching = [&](int k, int distance) { return !cuts || age[k] >= distance ? dz[k] : 0.0f; };
+        auto const reaching = [&](int k, int distance) { return !(cuts && young) || ages.of(k) >= distance ? dz[k] : 0.0f; };
         float sum[before + n] = {};  // of dx of the tokens at - before ...
 #pragma unroll
         for (int k = 0; k < n; ++k)

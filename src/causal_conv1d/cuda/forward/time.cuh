@@ -50,7 +50,7 @@ __global__ __launch_bounds__(time_forward_threads,
       carried[k] = thread_token<Storage>(a.x, a.initial_state, p.state_dtype, place, b, c, begin, before - k);
   }
 
-  std::int64_t known_begin = end, known_end = 0;  // of the run that the lane looked up last
+  std::int64_t known_begin = end, known_end = 0;  // of the run of the last token looked up, the same in all lanes
   for (std::int64_t t = begin + lane * n; t - lane * n < end; t += group * all) {
     uint4 present[group];
 #pragma unroll
@@ -70,41 +70,29 @@ __global__ __launch_bounds__(time_forward_threads,
       }
 #pragma unroll
       for (int k = 0; k < before; ++k) carried[k] = __shfl_sync(~0u, last[k], 31);
+      Ages ages{};
+      bool young = false;  // some token is in no run, or a tap of it reaches before its run
+      if (std::int64_t const start = at - lane * n; cuts && !(start >= known_begin + before && start + all <= known_end)) {
+        if (at < end) {
+          ages = thread_ages<n, before>(call.cut, b, at);
+          young = ages.bits != plain_ages<n, before>;
+        }
+        int const top = end - start >= all ? 31 : int((end - start) / n) - 1;
+        known_begin = __shfl_sync(~0u, ages.begin, top & 31);
+        known_end = __shfl_sync(~0u, ages.end, top & 31);
+      }
       if (at >= end) continue;
 #pragma unroll
       for (int k = 0; k < n; ++k) z[k] = bias;
-      unsigned live = ~0u;  // bit k: token at + k is in a run
-      if (cuts && !(at >= known_begin + before && at + n <= known_end)) {
-        // Token by token: what a tap would meet before the run comes from the state.
-        Place place{-1, -1};
-        std::int64_t placed = 0, until = at;  // tokens below `until` are in the run of token `placed`
-        live = 0;
+#pragma unroll
+      for (int j = 0; j < Width; ++j)
 #pragma unroll
         for (int k = 0; k < n; ++k) {
-          if (at + k >= until) {
-            placed = at + k;
-            place = thread_place(call.cut, b, placed, before);
-            until = thread_run_end(call.cut, b, placed, place);
-          }
-          if (place.age < 0) continue;
-          live |= 1u << k;
-          std::int64_t const age = place.age + (at + k - placed);
-#pragma unroll
-          for (int j = 0; j < Width; ++j) {
-            float value = tokens[j + k];
-            if (before - j > age)
-              value = thread_state(a.initial_state, p.state_dtype, {age, place.state}, c, before - j);
-            z[k] = fma(weights[j], value, z[k]);
-          }
+          float value = tokens[j + k];
+          if (cuts && young && before - j > ages.of(k))
+            value = thread_state(call.cut, a.initial_state, p.state_dtype, b, c, at + k, before - j);
+          z[k] = fma(weights[j], value, z[k]);
         }
-        known_begin = place.age < 0 ? end : placed - place.age;
-        known_end = until;
-      } else {
-#pragma unroll
-        for (int j = 0; j < Width; ++j)
-#pragma unroll
-          for (int k = 0; k < n; ++k) z[k] = fma(weights[j], tokens[j + k], z[k]);
-      }
       if (p.activation == Activation::silu)
 #pragma unroll
         for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
@@ -114,9 +102,9 @@ __global__ __launch_bounds__(time_forward_threads,
 #pragma unroll
         for (int k = 0; k < n; ++k) z[k] = add(z[k], more[k]);
       }
-      if (cuts)
+      if (cuts && young)
 #pragma unroll
-        for (int k = 0; k < n; ++k) z[k] = live >> k & 1 ? z[k] : 0.0f;
+        for (int k = 0; k < n; ++k) z[k] = ages.of(k) < 0 ? 0.0f : z[k];
       thread_store_vector<Storage>(a.y.data, y + at, narrow_words<Storage, uint4>(z));
     }
   }

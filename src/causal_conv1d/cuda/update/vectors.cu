@@ -14,13 +14,13 @@ bool channels_inside(UpdateArgs const& a) { return a.state.channel == 1; }
 template <typename Storage, int Width, int Columns, StateLayout layout>
 void run(Problem const& p, UpdateArgs const& a) {
   std::int64_t const vectors = p.channels / vector_elements<Storage>;
-  // Few rows: small blocks, so that more multiprocessors fetch. Many: a thread serves several, and reads its weights
-  // once.
+  // Few rows: small blocks, so that more multiprocessors fetch. Many: a thread serves several, reads its weights once,
+  // and has the next row in flight.
   int const threads = p.sequences * vectors <= 16384 ? 64 : vectors_update_threads;
   auto const side_by_side = (vectors + threads - 1) / threads;
-  constexpr int blocks_per_multiprocessor = 5;
-  auto const step = std::clamp<std::int64_t>(
-      blocks_per_multiprocessor * faltung::cuda::multiprocessors() / side_by_side, 1, p.sequences);
+  constexpr int blocks_per_multiprocessor = 5, rows = 2;
+  auto const most = std::max<std::int64_t>(1, blocks_per_multiprocessor * faltung::cuda::multiprocessors() / side_by_side);
+  auto const step = std::min(p.sequences * vectors <= 16384 ? p.sequences : (p.sequences + rows - 1) / rows, most);
   faltung::cuda::launch<update_vectors_kernel<Storage, Width, Columns, layout>>(
       "causal_conv1d update, vectors",
       {.grid = dim3(unsigned(side_by_side * step)),
@@ -34,13 +34,14 @@ void run(Problem const& p, UpdateArgs const& a) {
 
 bool fits_update_vectors(Problem const& p, UpdateArgs const& a) {
   if (!tuned(p) || p.time != 1 || p.cut != Sequences::whole || p.state_dtype != p.x_dtype) return false;
-  if (!vectors_along_channels(p, a.x) || !vectors_along_channels(p, a.y)) return false;
-  std::int64_t const n = 16 / size_of(p.x_dtype), columns = a.state.columns;
+  std::int64_t const n = 16 / size_of(p.x_dtype);
+  if (!vectors_along_channels(p, a.x, n) || !vectors_along_channels(p, a.y, n)) return false;
+  std::int64_t const columns = a.state.columns;
   // The first W-1 columns are the last W-1 where there are no others.
   bool const trailing =
       p.window == Window::trailing || (p.window == Window::leading && columns == p.width - 1 && !a.accepted.data);
   if (!trailing || (columns != p.width - 1 && columns != p.width)) return false;
-  bool const aligned = is_multiple(std::int64_t(reinterpret_cast<std::uintptr_t>(a.state.data)), 16) &&
+  bool const aligned = is_aligned(a.state.data, 16) &&
                        (a.slots == 1 || is_multiple(a.state.sequence, n));
   bool const inside = a.state.channel == columns && (columns == 1 || a.state.column == 1);
   return aligned && (inside || (a.state.channel == 1 && (columns == 1 || is_multiple(a.state.column, n))));

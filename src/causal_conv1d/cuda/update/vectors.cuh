@@ -20,6 +20,13 @@ struct VectorsUpdate {
   std::int64_t row_step;      // rows between those of one thread
 };
 
+// What a thread reads of one row.
+template <int Columns>
+struct RowVectors {
+  Slots slots;
+  uint4 token, state[Columns];
+};
+
 template <typename Storage, int Width, int Columns, StateLayout layout>
 __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
     __grid_constant__ VectorsUpdate const call) {
@@ -36,34 +43,46 @@ __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
                                  c * a.weight.channel * size_of(p.weight_dtype));
   faltung::cuda::grid_wait_for_predecessor();
   faltung::cuda::grid_release_successor();
+
+  // Vector `i` of channels, or the channels' columns one behind the other.
+  auto const at = [&](std::int64_t slot, int i) {
+    return slot * a.state.sequence +
+           (layout == StateLayout::channels_inside ? c + i * a.state.column : c * Columns + i * n);
+  };
+  auto const read = [&](std::int64_t row) {
+    RowVectors<Columns> result{};
+    result.slots = thread_slots(a, row);
+    if (result.slots.source < 0) return result;
+    result.token = thread_load_vector<Storage>(a.x.data, row * a.x.strides.batch + c);
+#pragma unroll
+    for (int i = 0; i < Columns; ++i) result.state[i] = thread_load_vector<Storage>(a.state.data, at(result.slots.source, i));
+    return result;
+  };
+  auto next_row = read(first);  // before the weights, whose loads may be calls
   float weights[Width][n], bias[n];
-  thread_load_parameters<Storage, Width, n>(p, a.weight, a.bias, c, weights, bias);
+  thread_load_weights<Storage, Width, n>(p, a.weight, c, weights);
+  thread_load_bias<Storage, n>(p, a.bias, c, bias);
   for (std::int64_t row = first; row < p.sequences; row += call.row_step) {
-    auto const slots = thread_slots(a, row);
+    auto const present = next_row;
+    if (row + call.row_step < p.sequences) next_row = read(row + call.row_step);
     std::int64_t const to = row * a.y.strides.batch + c;
-    if (slots.source < 0) {
+    if (present.slots.source < 0) {
       thread_store_vector<Storage>(a.y.data, to, uint4{});
       continue;
     }
-    uint4 const token = thread_load_vector<Storage>(a.x.data, row * a.x.strides.batch + c);
-    // Vector `column` of channels, or the channels' columns one behind the other.
-    auto const at = [&](std::int64_t slot, int vector) {
-      return slot * a.state.sequence +
-             (layout == StateLayout::channels_inside ? c + vector * a.state.column : c * Columns + vector * n);
-    };
-    uint4 state[Columns], next[Columns];
-#pragma unroll
-    for (int i = 0; i < Columns; ++i) state[i] = thread_load_vector<Storage>(a.state.data, at(slots.source, i));
+    auto const& state = present.state;
+    uint4 next[Columns];
     float z[n], window[Columns + 1][n];
-    widen_words<Storage>(token, window[Columns]);
+    widen_words<Storage>(present.token, window[Columns]);
     if constexpr (layout == StateLayout::channels_inside) {
 #pragma unroll
       for (int i = 0; i < Columns; ++i) {
         widen_words<Storage>(state[i], window[i]);
-        next[i] = i + 1 < Columns ? state[(i + 1) % Columns] : token;
+        next[i] = i + 1 < Columns ? state[(i + 1) % Columns] : present.token;
       }
     } else {
-      auto const old_bits = reinterpret_cast<Bits const*>(state), token_bits = reinterpret_cast<Bits const*>(&token);
+      auto const old_bits = reinterpret_cast<Bits const*>(state),
+                 token_bits = reinterpret_cast<Bits const*>(&present.token);
       auto const new_bits = reinterpret_cast<Bits*>(next);
       float values[Columns * n];
 #pragma unroll
@@ -86,9 +105,9 @@ __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
 #pragma unroll
       for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
     thread_store_vector<Storage>(a.y.data, to, narrow_words<Storage, uint4>(z));
-    if (slots.destination < 0) continue;
+    if (present.slots.destination < 0) continue;
 #pragma unroll
-    for (int i = 0; i < Columns; ++i) thread_store_vector<Storage>(a.state.data, at(slots.destination, i), next[i]);
+    for (int i = 0; i < Columns; ++i) thread_store_vector<Storage>(a.state.data, at(present.slots.destination, i), next[i]);
   }
 }
 
