@@ -84,6 +84,27 @@ def run(block: MambaBlock, x: torch.Tensor, chunks: list[int], decoded: int) -> 
     return torch.cat(parts, 1), memory
 
 
+def decode_in_a_graph(block: MambaBlock, x: torch.Tensor, memory: Memory) -> torch.Tensor:
+    """What block.step() gives for the tokens of x [batch, time, features] one after the other, each one the replay of a CUDA graph."""
+    token, scan, trial = x[:, 0].clone(), memory.scan.clone(), Memory(memory.conv.clone(), memory.scan.clone())
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # libraries set themselves up in a first call, which must not be captured
+        block.step(token, trial)
+    torch.cuda.current_stream().wait_stream(side)
+    graph, kept = torch.cuda.CUDAGraph(), Memory(memory.conv, scan)
+    with torch.cuda.graph(graph):
+        y = block.step(token, kept)
+        scan.copy_(kept.scan)
+    outputs = []
+    for t in range(x.shape[1]):
+        token.copy_(x[:, t])
+        graph.replay()
+        outputs.append(y.clone())
+    memory.scan = scan
+    return torch.stack(outputs, 1)
+
+
 def convolution_alone(block: MambaBlock, x: torch.Tensor, chunks: list[int], decoded: int) -> torch.Tensor:
     """What the convolution gives on x [batch, time, channels], cut in the same way."""
     state, parts = block.memory(x.shape[0]).conv, []
@@ -104,10 +125,11 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--decoded", type=int, default=16, help="of them one at a time")
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    block = MambaBlock(features=32, channels=64).to(getattr(torch, arguments.dtype))
-    x = torch.randn(2, arguments.tokens, 32).to(block.conv_weight.dtype)
+    block = MambaBlock(features=32, channels=64).to(arguments.device, getattr(torch, arguments.dtype))
+    x = torch.randn(2, arguments.tokens, 32).to(block.conv_weight)
     prompt = arguments.tokens - arguments.decoded
     chunks = [prompt // 3, prompt // 2, prompt - prompt // 3 - prompt // 2]
     whole, _ = block(x)
@@ -118,6 +140,13 @@ def main() -> None:
     print(f"{prompt} tokens in chunks of {chunks}, then {arguments.decoded} one by one, against all at once:")
     print(f"  the convolution: {'the same bits' if same else 'DIFFERENT BITS'}")
     print(f"  the whole block: relative difference {difference:.1e} (matrix products of other sizes round differently)")
+    if arguments.device == "cuda":
+        memory = block.memory(x.shape[0])
+        y, memory = block(x[:, :prompt], memory)
+        graphed = torch.cat([y, decode_in_a_graph(block, x[:, prompt:], memory)], 1)
+        difference = float((whole - graphed).float().norm() / whole.float().norm())
+        print(f"  decoded in a CUDA graph: relative difference {difference:.1e}")
+        same = same and difference < (1e-5 if arguments.dtype == "float32" else 3e-2)
     if not same:
         raise SystemExit(1)
 

@@ -136,6 +136,8 @@ def verify(library, arguments):
             for implementation, results in zip(IMPLEMENTATIONS, (fused, plain)):
                 for name, value in results.items():
                     error, limit = relative(value, expected[name]), bound(name, value.dtype, case.dtypes[0], expected[name])
+                    if case.channels == 1 and name in ("dweight", "dbias"):
+                        limit *= 10  # a handful of sums, which may cancel
                     key = (implementation, str(case.dtypes[0]).split(".")[1], name)
                     worst[key] = max(worst[key], error / limit if limit else error)
                     if not error <= limit:

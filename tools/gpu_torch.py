@@ -12,6 +12,7 @@ import time
 import traceback
 
 import faltung
+import gpu_causal_torch
 import torch
 
 RESULTS: dict[str, str] = {}
@@ -134,6 +135,9 @@ def main():
             check(f"values {dtype} {filter_dtype} {batch} {points}", values, dtype, filter_dtype, batch, points, bound)
     for body in (graph, stream, autocast, opcheck, compiled, wall_time):
         check(body.__name__, body)
+    for body in gpu_causal_torch.CHECKS:
+        check(f"causal_conv1d {body.__name__}", body)
+    TIMES.update(gpu_causal_torch.TIMES)
     print({name: f"{value:.1f} us" for name, value in TIMES.items()})
     failed = sum(result != "passed" for result in RESULTS.values())
     if options.json:

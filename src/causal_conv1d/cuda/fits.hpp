@@ -18,7 +18,8 @@ inline bool is_aligned(void const* pointer, std::int64_t bytes) {
 // `count` channels side by side at a time, with a distance between tokens that fits an int.
 inline bool vectors_along_channels(Problem const& p, ConstView const& view, std::int64_t count) {
   auto const pitch = view.strides.time;
-  return is_multiple(p.channels, count) && view.strides.channel == 1 && is_aligned(view.data, count * size_of(p.x_dtype)) &&
+  return is_multiple(p.channels, count) && view.strides.channel == 1 &&
+         is_aligned(view.data, count * size_of(p.x_dtype)) &&
          (p.batch == 1 || is_multiple(view.strides.batch, count)) &&
          (p.time == 1 || (is_multiple(pitch, count) && pitch <= INT32_MAX && pitch >= INT32_MIN));
 }
@@ -26,8 +27,7 @@ inline bool vectors_along_channels(Problem const& p, ConstView const& view, std:
 // Rows whose whole length can be read so.
 inline bool vectors_along_time(Problem const& p, ConstView const& view) {
   std::int64_t const n = 16 / size_of(p.x_dtype);
-  return is_multiple(p.time, n) && view.strides.time == 1 &&
-         is_aligned(view.data, 16) &&
+  return is_multiple(p.time, n) && view.strides.time == 1 && is_aligned(view.data, 16) &&
          (p.batch == 1 || is_multiple(view.strides.batch, n)) &&
          (p.channels == 1 || is_multiple(view.strides.channel, n));
 }

@@ -13,9 +13,18 @@ template <typename Storage>
 __device__ __forceinline__ uint4 thread_load_vector(void const* data, std::int64_t at) {
   return *reinterpret_cast<uint4 const*>(static_cast<Storage const*>(data) + at);
 }
+// One store: left to itself the compiler takes a register at a time.
+__device__ __forceinline__ void thread_store_words(void* to, uint4 words) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y), "r"(words.z),
+               "r"(words.w)
+               : "memory");
+}
+__device__ __forceinline__ void thread_store_words(void* to, uint2 words) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(words.x), "r"(words.y) : "memory");
+}
 template <typename Storage>
 __device__ __forceinline__ void thread_store_vector(void* data, std::int64_t at, uint4 value) {
-  *reinterpret_cast<uint4*>(static_cast<Storage*>(data) + at) = value;
+  thread_store_words(static_cast<Storage*>(data) + at, value);
 }
 
 // `count` neighbouring elements in one register or several: 8 or 16 bytes.
@@ -127,7 +136,8 @@ __device__ __forceinline__ void thread_load_weights(Problem const& p, ConstWeigh
 }
 
 template <typename Storage, int Channels>
-__device__ __forceinline__ void thread_load_bias(Problem const& p, ConstBias const& bias, std::int64_t c, float (&biases)[Channels]) {
+__device__ __forceinline__ void thread_load_bias(Problem const& p, ConstBias const& bias, std::int64_t c,
+                                                 float (&biases)[Channels]) {
   using Words = Words<Storage, Channels>;
 #pragma unroll
   for (int channel = 0; channel < Channels; ++channel) biases[channel] = 0;
@@ -142,39 +152,9 @@ __device__ __forceinline__ void thread_load_bias(Problem const& p, ConstBias con
   for (int channel = 0; channel < Channels; ++channel) biases[channel] = gathered[channel];
 }
 
-// Where neighbouring tokens stand: four bits each, 0 in no run, else 1 + the tokens of the run before it, at most Before
-// of them. `begin`, `end`: of the run of the last one.
-struct Ages {
-  unsigned bits;
-  std::int64_t begin, end;
-  __device__ int of(int k) const { return int(bits >> (4 * k) & 15) - 1; }
-};
-template <int Count, int Before>
-inline constexpr unsigned plain_ages = unsigned(0x11111111) * (Before + 1) >> (32 - 4 * Count);  // in a run, no tap before it
-template <int Count, int Before>
-__device__ __noinline__ Ages thread_ages(Cut const& cut, std::int64_t row, std::int64_t t) {
-  static_assert(Count <= 8 && Before < 15);
-  Ages ages{};
-  Place place{-1, -1};
-  std::int64_t placed = t, until = t;  // tokens below `until` are in the run of token `placed`
-#pragma unroll 1
-  for (int k = 0; k < Count; ++k) {
-    if (t + k >= until) {
-      place = thread_next_place(cut, row, t + k, place, Before);
-      placed = t + k;
-      until = thread_run_end(cut, row, placed, place);
-    }
-    std::int64_t const age = place.age + (t + k - placed);
-    ages.bits |= unsigned(place.age < 0 ? 0 : 1 + (age < Before ? age : Before)) << (4 * k);
-  }
-  ages.begin = place.age < 0 ? until : placed - place.age;
-  ages.end = until;
-  return ages;
-}
-
 // xs `distance` tokens before token t, which is younger than that: of the state, or zero.
-inline __device__ __noinline__ float thread_state(Cut const& cut, ConstState const& state, Dtype dtype, std::int64_t row,
-                                                  std::int64_t c, std::int64_t t, int distance) {
+inline __device__ __noinline__ float thread_state(Cut const& cut, ConstState const& state, Dtype dtype,
+                                                  std::int64_t row, std::int64_t c, std::int64_t t, int distance) {
   if (!state.data) return 0;
   auto const place = thread_place(cut, row, t, distance);
   if (place.state < 0) return 0;

@@ -21,7 +21,8 @@ struct AnyBackwardPolicy {
 AnyBackwardPolicy any_backward_policy(Problem const&);
 
 // Channels side by side, 8 or 16 bytes a thread; neither dresidual nor d(final_state).
-inline constexpr int channels_backward_threads = 128, channels_backward_blocks = 3;
+inline constexpr int channels_backward_threads = 128;
+constexpr int channels_backward_blocks(bool cuts) { return cuts ? 3 : 4; }  // of a multiprocessor
 struct ChannelsBackwardPolicy {
   int lanes;  // threads side by side along channels, a whole number of warps; the others take other shares
   std::int64_t side_by_side;               // blocks along channels
@@ -33,7 +34,7 @@ bool fits_backward_channels(Problem const&, BackwardArgs const&);
 void launch_backward_channels(Problem const&, BackwardArgs const&, Cut const&, void* partial);
 
 // Tokens side by side, 16 bytes a lane; likewise.
-inline constexpr int time_backward_threads = 128, time_backward_blocks = 4;
+inline constexpr int time_backward_threads = 128, time_backward_blocks = 4;  // of a multiprocessor
 struct TimeBackwardPolicy {
   std::int64_t share, row_shares, shares;  // tokens of a share, shares of a channel's row, of all its rows
   std::int64_t parts;                      // warps that work on the same channel

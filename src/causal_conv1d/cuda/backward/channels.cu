@@ -12,11 +12,11 @@ ChannelsBackwardPolicy channels_backward_policy(Problem const& p) {
   constexpr int threads = channels_backward_threads, group = 8,
                 multiprocessors = 132;  // those of an H200, for the same sums everywhere
   ChannelsBackwardPolicy policy{};
-  std::int64_t const vectors = (p.channels + channels_elements - 1) / channels_elements,
-                     before = p.width - 1;
+  std::int64_t const vectors = (p.channels + channels_elements - 1) / channels_elements, before = p.width - 1;
   policy.lanes = int(std::clamp<std::int64_t>(std::bit_ceil(std::uint64_t(vectors)), 32, threads));
   policy.side_by_side = (vectors + policy.lanes - 1) / policy.lanes;
-  std::int64_t const shares_per_block = threads / policy.lanes, resident = channels_backward_blocks * multiprocessors;
+  std::int64_t const shares_per_block = threads / policy.lanes,
+                     resident = channels_backward_blocks(p.cut != Sequences::whole) * multiprocessors;
   auto const share = share_of(p.time, p.batch, policy.side_by_side, shares_per_block, resident, 16, 1);
   policy.share = (share + before + group - 1) / group * group - before;  // whole groups
   policy.row_shares = (p.time + policy.share - 1) / policy.share;

@@ -1,8 +1,9 @@
 // Backward where channels lie side by side ([B, T, D]): a thread owns four channels and walks along the tokens of its
-// shares, x and dy of the token `group` ahead asked for as soon as the present ones have left their registers. dz of a token completes dx
+// shares, x and dy of the next `group` tokens on their way. dz of a token completes dx
 // of the token W-1 before; sums of dweight and dbias leave the registers every `chain` tokens.
 #pragma once
 #include "causal_conv1d/cuda/backward/backward.hpp"
+#include "causal_conv1d/cuda/marks.cuh"
 #include "causal_conv1d/cuda/vector.cuh"
 #include "cuda/grid.cuh"
 
@@ -17,15 +18,14 @@ struct ChannelsBackward {
 };
 
 template <typename Storage, int Width, bool cuts>
-__global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks) void backward_channels_kernel(
+__global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks(cuts)) void backward_channels_kernel(
     __grid_constant__ ChannelsBackward const call) {
-  constexpr int n = channels_elements, before = Width - 1, group = sizeof(Storage) == 2 ? 8 : 4, chain = 64;
+  constexpr int n = channels_elements, before = Width - 1, group = sizeof(Storage) == 2 ? 4 : 2, chain = 64;
   using Words = Words<Storage, n>;
   __shared__ float totals[(Width + 1) * n][channels_backward_threads];
   auto const& p = call.problem;
   auto const& a = call.args;
   auto const& policy = call.policy;
-  int const lane = threadIdx.x % 32;
   std::int64_t const block = blockIdx.x / policy.side_by_side, column = blockIdx.x - block * policy.side_by_side;
   std::int64_t const part = block * (channels_backward_threads / policy.lanes) + threadIdx.x / policy.lanes;
   std::int64_t c = (column * policy.lanes + threadIdx.x % policy.lanes) * n;
@@ -75,14 +75,27 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
     float history[before][n];
     float pending[before][n] = {};  // pending[k]: what has reached dx of the token k before the last one
     auto const place = thread_place(call.cut, b, begin, before);
-    thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, place, b, c, begin, history);
+    thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, place, b, c, begin,
+                                            history);
     int age = int(place.age < before ? place.age : before) - 1;  // of the token before, at most W-1
 
     // The group of tokens t ... `plain`: they are own ones, whose windows and W-1 tokens before lie in their run, and
     // so do those that are loaded.
     auto const compute = [&]<bool plain>(int t, unsigned starts, unsigned live, std::int64_t sequence) {
+      Words present_x[group], present_dy[group];
+#pragma unroll
+      for (int i = 0; i < group; ++i) {
+        present_x[i] = ahead_x[i];
+        present_dy[i] = ahead_dy[i];
+      }
       x += std::int64_t(group) * x_pitch;
       dy += std::int64_t(group) * dy_pitch;
+#pragma unroll
+      for (int i = 0; i < group; ++i)
+        if (plain || t + group + i < left) {
+          ahead_x[i] = row(x, i, x_pitch);
+          ahead_dy[i] = row(dy, i, dy_pitch);
+        }
 #pragma unroll
       for (int i = 0; i < group; ++i) {
         if constexpr (cuts && !plain) {
@@ -90,17 +103,14 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
           if (starts >> i & 1) {
             age = 0;
             Place const at{0, __shfl_sync(~0u, sequence, i)};
-            thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, at, b, c, begin + t + i, history);
+            thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, at, b, c,
+                                                    begin + t + i, history);
           }
         }
         bool const in_run = plain || (t + i < left && (!cuts || (live >> i & 1)));
         float token[n], dz[n];
-        widen_words<Storage>(ahead_x[i], token);
-        widen_words<Storage>(ahead_dy[i], dz);
-        if (plain || t + group + i < left) {
-          ahead_x[i] = row(x, i, x_pitch);
-          ahead_dy[i] = row(dy, i, dy_pitch);
-        }
+        widen_words<Storage>(present_x[i], token);
+        widen_words<Storage>(present_dy[i], dz);
         if (silu) {
           float z[n];
 #pragma unroll
@@ -142,31 +152,26 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
           pending[0][k] = multiply(weights[before][k], dz[k]);
         }
         if (active && (plain || (t + i >= before && t + i - before < own)))
-          *reinterpret_cast<Words*>(dx + std::int64_t(i) * dx_pitch) = narrow_words<Storage, Words>(done);
+          thread_store_words(dx + std::int64_t(i) * dx_pitch, narrow_words<Storage, Words>(done));
       }
       dx += std::int64_t(group) * dx_pitch;
       if (sums && (t / group) % (chain / group) == chain / group - 1) fold();
     };
 
-    int known = 0;  // tokens of the share before this one are in the run of the last token looked up
+    Marker marker(call.cut, b, begin);
+    unsigned live = ~0u;  // of the group before, whose last token is like those that are known
     for (int t = 0; t < steps; t += group) {
-      if (a.dx.data && t > 0 && t + 2 * group <= own && (!cuts || (t + group <= known && age == before))) {
+      bool const known = !cuts || begin + t + group <= marker.known();
+      if (known && a.dx.data && t >= before && t + 2 * group <= own &&
+          (!cuts || (age == before && live >> (group - 1)))) {
         compute.template operator()<true>(t, 0, ~0u, -1);
         continue;
       }
-      Place mine{1, -1};
-      unsigned starts = 0, live = ~0u;  // bit i: token t + i is the first of a run, is in a run
-      if (cuts && t + group > known) {
-        if (lane < group && t + lane < left) {
-          mine = thread_place(call.cut, b, begin + t + lane, 1);
-          std::int64_t const end = thread_run_end(call.cut, b, begin + t + lane, mine) - begin;
-          known = int(end < left ? end : left);
-        }
-        starts = __ballot_sync(~0u, mine.age == 0);
-        live = __ballot_sync(~0u, mine.age >= 0);
-        known = __shfl_sync(~0u, known, group - 1);
-      }
-      compute.template operator()<false>(t, starts, live, mine.state);
+      std::int64_t sequence = -1;
+      Marks marks{0, live >> (group - 1) ? ~0u : 0u};
+      if (!known) marks = marker.warp_mark(begin + t, group, sequence);
+      live = marks.live & ((1u << group) - 1);
+      compute.template operator()<false>(t, marks.starts, marks.live, sequence);
     }
     if (sums) fold();
   }

@@ -3,6 +3,7 @@
 // goes to the lane below; what lane 0's adds, to the last lane of the next step.
 #pragma once
 #include "causal_conv1d/cuda/backward/backward.hpp"
+#include "causal_conv1d/cuda/step_marks.cuh"
 #include "causal_conv1d/cuda/vector.cuh"
 #include "cuda/grid.cuh"
 
@@ -38,6 +39,7 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
   auto const& p = call.problem;
   auto const& a = call.args;
   auto const& policy = call.policy;
+  __shared__ StepBits<all> bits[cuts ? time_backward_threads / 32 : 1];
   int const lane = threadIdx.x % 32;
   std::int64_t const item = std::int64_t(blockIdx.x) * (time_backward_threads / 32) + threadIdx.x / 32;
   std::int64_t const c = item / policy.parts, part = item - c * policy.parts;
@@ -64,23 +66,23 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
   for (std::int64_t share = part; share < policy.shares; share += policy.parts) {
     std::int64_t const b = share / policy.row_shares, begin = (share - b * policy.row_shares) * policy.share;
     std::int64_t const end = begin + policy.share < p.time ? begin + policy.share : p.time;
-    std::int64_t const x = offset(a.x.strides, b, c, 0), dy = offset(a.dy.strides, b, c, 0),
-                       dx = offset(a.dx.strides, b, c, 0);
-    auto const load = [&](ConstView const& view, std::int64_t row, std::int64_t t) {
-      return t >= begin && t < end ? thread_load_vector<Storage>(view.data, row + t) : uint4{};
+    int const count = int(end - begin);
+    auto const x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
+    auto const dy = static_cast<Storage const*>(a.dy.data) + offset(a.dy.strides, b, c, begin);
+    auto const dx = static_cast<Storage*>(a.dx.data) + offset(a.dx.strides, b, c, begin);
+    auto const load = [&](Storage const* from, int t) {
+      return t >= 0 && t < count ? *reinterpret_cast<uint4 const*>(from + t) : uint4{};
     };
-    auto const load_halo = [&](std::int64_t t) {
-      return lane == 0 && t >= begin && t > 0
-                 ? *reinterpret_cast<Halo const*>(static_cast<Storage const*>(a.x.data) + x + t - 4)
-                 : Halo{};
+    auto const load_halo = [&](int t) {
+      return lane == 0 && t >= 0 && begin + t > 0 ? *reinterpret_cast<Halo const*>(x + t - 4) : Halo{};
     };
-    std::int64_t const last = begin + (end - begin - 1) / all * all;  // where the first step begins
+    int const last = (count - 1) / all * all;  // where the first step begins
     uint4 next_x[group], next_dy[group];
     Halo next_halo[group];
 #pragma unroll
     for (int i = 0; i < group; ++i) {
-      next_x[i] = load(a.x, x, last - i * all + lane * n);
-      next_dy[i] = load(a.dy, dy, last - i * all + lane * n);
+      next_x[i] = load(x, last - i * all + lane * n);
+      next_dy[i] = load(dy, last - i * all + lane * n);
       next_halo[i] = load_halo(last - i * all);
     }
     // What the tokens behind the share add to its last ones: carried[m - 1] to token end - m.
@@ -98,8 +100,8 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
             if (d == i + m && place.age >= d) carried[m - 1] = fma(weights[before - d], dz, carried[m - 1]);
       }
 
-    std::int64_t known_begin = end, known_end = 0;  // of the run of the first token looked up, the same in all lanes
-    for (std::int64_t step = last; step >= begin; step -= group * all) {
+    StepMarker<all, Walk::down> marker(call.cut, b, begin + last, bits[cuts ? threadIdx.x / 32 : 0]);
+    for (int step = last; step >= 0; step -= group * all) {
       uint4 present_x[group], present_dy[group];
       Halo present_halo[group];
 #pragma unroll
@@ -110,16 +112,16 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
       }
 #pragma unroll
       for (int i = 0; i < group; ++i) {
-        std::int64_t const t = step - (group + i) * all;
-        next_x[i] = load(a.x, x, t + lane * n);
-        next_dy[i] = load(a.dy, dy, t + lane * n);
+        int const t = step - (group + i) * all;
+        next_x[i] = load(x, t + lane * n);
+        next_dy[i] = load(dy, t + lane * n);
         next_halo[i] = load_halo(t);
       }
 #pragma unroll
       for (int i = 0; i < group; ++i) {
-        std::int64_t const start = step - i * all, at = start + lane * n;
-        if (start < begin) break;
-        bool const inside = at < end;
+        int const start = step - i * all, at = start + lane * n;
+        if (start < 0) break;
+        bool const whole = count - start >= all, inside = whole || at < count;
         float tokens[before + n], dz[n], z[n], halo[4];
         widen_words<Storage>(present_x[i], tokens + before);
         widen_words<Storage>(present_dy[i], dz);
@@ -129,68 +131,67 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
           float const below = __shfl_up_sync(~0u, tokens[n + k], 1);
           tokens[k] = lane ? below : halo[4 - before + k];
         }
-        if (!cuts && start == 0 && lane == 0)
+        if (!cuts && begin + start == 0 && lane == 0)
 #pragma unroll
           for (int k = 0; k < before; ++k)
             tokens[k] = thread_state(call.cut, a.initial_state, p.state_dtype, b, c, 0, before - k);
-        Ages ages{};
-        bool young = false;  // some token is in no run, or a tap of it reaches before its run
-        if (cuts && !(start >= known_begin + before && start + all <= known_end)) {
-          if (inside) {
-            ages = thread_ages<n, before>(call.cut, b, at);
-            young = ages.bits != plain_ages<n, before>;
+        float sum[before + n] = {};  // of dx of the tokens at - before ...
+        // `marked`: tokens may be in no run, or taps reach before theirs.
+        auto const compute = [&]<bool marked>(Ages<n, before> const& ages) {
+          // xs `before - j` tokens before token k
+          auto const token = [&](int k, int j) -> float {
+            if (marked && before - j > ages.of(k))
+              return thread_state(call.cut, a.initial_state, p.state_dtype, b, c, begin + at + k, before - j);
+            return tokens[j + k];
+          };
+          if (silu) {
+#pragma unroll
+            for (int k = 0; k < n; ++k) z[k] = bias;
+#pragma unroll
+            for (int j = 0; j < Width; ++j)
+#pragma unroll
+              for (int k = 0; k < n; ++k) z[k] = fma(weights[j], token(k, j), z[k]);
+#pragma unroll
+            for (int k = 0; k < n; ++k) dz[k] *= thread_silu_derivative<Storage>(z[k]);
           }
-          // The next step comes before this one.
-          known_begin = __shfl_sync(~0u, ages.begin, 0);
-          known_end = young ? 0 : ages.end;
-          known_end = __shfl_sync(~0u, known_end, 0);
-        }
-        // xs `before - j` tokens before token k
-        auto const token = [&](int k, int j) -> float {
-          if (cuts && young && before - j > ages.of(k))
-            return thread_state(call.cut, a.initial_state, p.state_dtype, b, c, at + k, before - j);
-          return tokens[j + k];
+          if (marked || !whole)
+#pragma unroll
+            for (int k = 0; k < n; ++k)
+              if (!inside || (marked && ages.of(k) < 0)) dz[k] = 0;
+          if (sums && inside) {
+#pragma unroll
+            for (int k = 0; k < n; ++k) {
+              if (marked && ages.of(k) < 0) continue;
+#pragma unroll
+              for (int j = 0; j < Width; ++j) dweight[j] = fma(dz[k], token(k, j), dweight[j]);
+              dbias += dz[k];
+            }
+            terms += n;
+            if (terms == chain) fold();
+          }
+          if (a.dx.data)
+#pragma unroll
+            for (int k = 0; k < n; ++k)
+#pragma unroll
+              for (int d = 0; d <= before; ++d)
+                sum[before + k - d] =
+                    fma(weights[before - d], !marked || ages.of(k) >= d ? dz[k] : 0.0f, sum[before + k - d]);
         };
-        if (silu) {
-#pragma unroll
-          for (int k = 0; k < n; ++k) z[k] = bias;
-#pragma unroll
-          for (int j = 0; j < Width; ++j)
-#pragma unroll
-            for (int k = 0; k < n; ++k) z[k] = fma(weights[j], token(k, j), z[k]);
-#pragma unroll
-          for (int k = 0; k < n; ++k) dz[k] *= thread_silu_derivative<Storage>(z[k]);
-        }
-#pragma unroll
-        for (int k = 0; k < n; ++k)
-          if (!inside || (cuts && young && ages.of(k) < 0)) dz[k] = 0;
-        if (sums && inside) {
-#pragma unroll
-          for (int k = 0; k < n; ++k) {
-            if (cuts && young && ages.of(k) < 0) continue;
-#pragma unroll
-            for (int j = 0; j < Width; ++j) dweight[j] = fma(dz[k], token(k, j), dweight[j]);
-            dbias += dz[k];
-          }
-          terms += n;
-          if (terms == chain) fold();
+        if (cuts && !marker.is_plain(begin + start, before)) {
+          marker.warp_mark(begin + start);
+          compute.template operator()<cuts>(marker.template thread_ages<n, before>());
+        } else {
+          compute.template operator()<false>({});
         }
         if (!a.dx.data) continue;
-        auto const reaching = [&](int k, int distance) { return !(cuts && young) || ages.of(k) >= distance ? dz[k] : 0.0f; };
-        float sum[before + n] = {};  // of dx of the tokens at - before ...
-#pragma unroll
-        for (int k = 0; k < n; ++k)
-#pragma unroll
-          for (int d = 0; d <= before; ++d)
-            sum[before + k - d] = fma(weights[before - d], reaching(k, d), sum[before + k - d]);
-        int const top = end - start >= all ? 31 : int((end - start) / n) - 1;
+        int const top = whole ? 31 : (count - start) / n - 1;
 #pragma unroll
         for (int m = 1; m <= before; ++m) {
           float const above = __shfl_down_sync(~0u, sum[before - m], 1);
           sum[before + n - m] = add(sum[before + n - m], lane == top ? carried[m - 1] : above);
           carried[m - 1] = __shfl_sync(~0u, sum[before - m], 0);
         }
-        if (inside) thread_store_vector<Storage>(a.dx.data, dx + at, narrow_words<Storage, uint4>(sum + before));
+        if (inside) thread_store_words(dx + at, narrow_words<Storage, uint4>(sum + before));
       }
     }
   }

@@ -19,7 +19,7 @@ void run(ChannelsForward call, cudaStream_t stream) {
   auto const side_by_side = call.side_by_side = (vectors + call.lanes - 1) / call.lanes;
   std::int64_t const shares_per_block = threads / call.lanes;
   call.share = share_of(p.time, p.batch, side_by_side, shares_per_block,
-                        channels_forward_blocks<Storage> * faltung::cuda::multiprocessors(), 12, 1);
+                        channels_forward_blocks<Storage, cuts> * faltung::cuda::multiprocessors(), 12, 1);
   call.row_shares = (p.time + call.share - 1) / call.share;
   auto const blocks = (p.batch * call.row_shares + shares_per_block - 1) / shares_per_block;
   faltung::cuda::launch<forward_channels_kernel<Storage, Width, cuts>>(

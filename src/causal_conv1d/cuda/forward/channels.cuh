@@ -1,14 +1,16 @@
-// Forward where channels lie side by side ([B, T, D]): a thread owns four channels and walks along the tokens of its share, the last W-1 in
-// registers. The load of the token `group` ahead is asked for as soon as the present one has left its register.
+// Forward where channels lie side by side ([B, T, D]): a thread owns four channels and walks along the tokens of its
+// share, the last W-1 in registers, the next `group` of them on their way: a batch is waited for as one, while loads
+// one by one would share too few scoreboards.
 #pragma once
+#include "causal_conv1d/cuda/marks.cuh"
 #include "causal_conv1d/cuda/vector.cuh"
 #include "cuda/grid.cuh"
 
 namespace faltung::causal_conv1d::cuda {
 
 inline constexpr int channels_forward_threads = 128;
-template <typename Storage>
-inline constexpr int channels_forward_blocks = sizeof(Storage) == 2 ? 5 : 4;  // of a multiprocessor
+template <typename Storage, bool cuts>  // of a multiprocessor, by the registers that they need
+inline constexpr int channels_forward_blocks = (sizeof(Storage) == 2 ? 5 : 4) - cuts;
 
 struct ChannelsForward {
   Problem problem;
@@ -21,13 +23,13 @@ struct ChannelsForward {
 };
 
 template <typename Storage, int Width, bool cuts>
-__global__ __launch_bounds__(channels_forward_threads, channels_forward_blocks<Storage>) void forward_channels_kernel(
-    __grid_constant__ ChannelsForward const call) {
+__global__ __launch_bounds__(
+    channels_forward_threads,
+    channels_forward_blocks<Storage, cuts>) void forward_channels_kernel(__grid_constant__ ChannelsForward const call) {
   constexpr int n = channels_elements, before = Width - 1, group = 8;
   using Words = Words<Storage, n>;
   auto const& p = call.problem;
   auto const& a = call.args;
-  int const lane = threadIdx.x % 32;
   std::int64_t const block = blockIdx.x / call.side_by_side, column = blockIdx.x - block * call.side_by_side;
   std::int64_t const share = block * (channels_forward_threads / call.lanes) + threadIdx.x / call.lanes;
   std::int64_t const b = share / call.row_shares, begin = (share - b * call.row_shares) * call.share;
@@ -42,8 +44,9 @@ __global__ __launch_bounds__(channels_forward_threads, channels_forward_blocks<S
   int const x_pitch = int(a.x.strides.time), y_pitch = int(a.y.strides.time);  // fits_forward_channels() has looked
   auto x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
   auto y = static_cast<Storage*>(a.y.data) + offset(a.y.strides, b, c, begin);
-  auto const residual =
-      a.residual.data ? static_cast<Storage const*>(a.residual.data) + offset(a.residual.strides, b, c, begin) : nullptr;
+  auto const residual = a.residual.data
+                            ? static_cast<Storage const*>(a.residual.data) + offset(a.residual.strides, b, c, begin)
+                            : nullptr;
   auto const row = [&](int t) { return *reinterpret_cast<Words const*>(x + std::int64_t(t) * x_pitch); };
   Words ahead[group];
 #pragma unroll
@@ -56,16 +59,22 @@ __global__ __launch_bounds__(channels_forward_threads, channels_forward_blocks<S
 
   // The group of tokens t ... `plain`: it and the one that is loaded lie in the share, and no run starts or ends.
   auto const compute = [&]<bool plain>(int t, unsigned starts, unsigned live, std::int64_t sequence) {
+    Words present[group];
+#pragma unroll
+    for (int i = 0; i < group; ++i) present[i] = ahead[i];
     x += std::int64_t(group) * x_pitch;
+#pragma unroll
+    for (int i = 0; i < group; ++i)
+      if (plain || t + group + i < tokens) ahead[i] = row(i);
 #pragma unroll
     for (int i = 0; i < group; ++i) {
       if (cuts && !plain && starts >> i & 1) {
         Place const at{0, __shfl_sync(~0u, sequence, i)};
-        thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, at, b, c, begin + t + i, history);
+        thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, at, b, c, begin + t + i,
+                                                history);
       }
       float token[n], z[n];
-      widen_words<Storage>(ahead[i], token);
-      if (plain || t + group + i < tokens) ahead[i] = row(i);
+      widen_words<Storage>(present[i], token);
 #pragma unroll
       for (int k = 0; k < n; ++k) z[k] = bias[k];
 #pragma unroll
@@ -92,30 +101,24 @@ __global__ __launch_bounds__(channels_forward_threads, channels_forward_blocks<S
 #pragma unroll
         for (int k = 0; k < n; ++k) z[k] = 0;
       if (active && (plain || t + i < tokens))
-        *reinterpret_cast<Words*>(y + std::int64_t(i) * y_pitch) = narrow_words<Storage, Words>(z);
+        thread_store_words(y + std::int64_t(i) * y_pitch, narrow_words<Storage, Words>(z));
     }
     y += std::int64_t(group) * y_pitch;
   };
 
-  int known = 0;  // tokens of the share before this one are in the run of the last token looked up
+  Marker marker(call.cut, b, begin);
+  unsigned live = ~0u;  // of the group before, whose last token is like those that are known
   for (int t = 0; t < tokens; t += group) {
-    if (t + 2 * group <= tokens && (!cuts || t + group <= known)) {
+    bool const known = !cuts || begin + t + group <= marker.known();
+    if (known && t + 2 * group <= tokens && (!cuts || live >> (group - 1))) {
       compute.template operator()<true>(t, 0, ~0u, -1);
       continue;
     }
-    Place mine{1, -1};
-    unsigned starts = 0, live = ~0u;  // bit i: token t + i is the first of a run, is in a run
-    if (cuts && t + group > known) {
-      if (lane < group && t + lane < tokens) {
-        mine = thread_place(call.cut, b, begin + t + lane, 1);
-        std::int64_t const end = thread_run_end(call.cut, b, begin + t + lane, mine) - begin;
-        known = int(end < tokens ? end : tokens);
-      }
-      starts = __ballot_sync(~0u, mine.age == 0);
-      live = __ballot_sync(~0u, mine.age >= 0);
-      known = __shfl_sync(~0u, known, group - 1);
-    }
-    compute.template operator()<false>(t, starts, live, mine.state);
+    std::int64_t sequence = -1;
+    Marks marks{0, live >> (group - 1) ? ~0u : 0u};
+    if (!known) marks = marker.warp_mark(begin + t, group, sequence);
+    live = marks.live & ((1u << group) - 1);
+    compute.template operator()<false>(t, marks.starts, marks.live, sequence);
   }
 }
 

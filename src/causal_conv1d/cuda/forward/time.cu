@@ -13,8 +13,8 @@ void run(TimeForward call, cudaStream_t stream) {
   auto const& p = call.problem;
   constexpr int warps = time_forward_threads / 32, all = 32 * vector_elements<Storage>;
   // A block's warps take other channels, or other shares of the same one.
-  call.share = share_of(p.time, p.batch * p.channels, 1, warps, time_forward_blocks * faltung::cuda::multiprocessors(),
-                        all / 2, all);
+  call.share = share_of(p.time, p.batch * p.channels, 1, warps,
+                        time_forward_blocks<cuts> * faltung::cuda::multiprocessors(), all / 2, all);
   call.row_shares = (p.time + call.share - 1) / call.share;
   auto const blocks = (p.batch * p.channels * call.row_shares + warps - 1) / warps;
   faltung::cuda::launch<forward_time_kernel<Storage, Width, cuts>>(

@@ -2,12 +2,15 @@
 // vector of 16 bytes that it loads. The W-1 tokens before it come from the lane below, those of lane 0 from the warp's
 // vectors before.
 #pragma once
+#include "causal_conv1d/cuda/step_marks.cuh"
 #include "causal_conv1d/cuda/vector.cuh"
 #include "cuda/grid.cuh"
 
 namespace faltung::causal_conv1d::cuda {
 
-inline constexpr int time_forward_threads = 128, time_forward_blocks = 6;  // blocks of a multiprocessor
+inline constexpr int time_forward_threads = 128;
+template <bool cuts>
+inline constexpr int time_forward_blocks = cuts ? 5 : 6;  // of a multiprocessor
 
 struct TimeForward {
   Problem problem;
@@ -18,11 +21,12 @@ struct TimeForward {
 };
 
 template <typename Storage, int Width, bool cuts>
-__global__ __launch_bounds__(time_forward_threads,
-                             time_forward_blocks) void forward_time_kernel(__grid_constant__ TimeForward const call) {
+__global__ __launch_bounds__(time_forward_threads, time_forward_blocks<cuts>) void forward_time_kernel(
+    __grid_constant__ TimeForward const call) {
   constexpr int n = vector_elements<Storage>, before = Width - 1, group = 4, all = 32 * n;
   auto const& p = call.problem;
   auto const& a = call.args;
+  __shared__ StepBits<all> bits[cuts ? time_forward_threads / 32 : 1];
   int const lane = threadIdx.x % 32;
   std::int64_t const item = std::int64_t(blockIdx.x) * (time_forward_threads / 32) + threadIdx.x / 32;
   std::int64_t const row = item / call.row_shares, b = row / p.channels, c = row - b * p.channels;
@@ -32,12 +36,14 @@ __global__ __launch_bounds__(time_forward_threads,
   faltung::cuda::grid_wait_for_predecessor();
   faltung::cuda::grid_release_successor();
 
-  std::int64_t const x = offset(a.x.strides, b, c, 0), y = offset(a.y.strides, b, c, 0),
-                     residual = offset(a.residual.strides, b, c, 0);
-  auto const load = [&](std::int64_t t) { return t < end ? thread_load_vector<Storage>(a.x.data, x + t) : uint4{}; };
+  int const count = int(end - begin);
+  auto const x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
+  auto const y = static_cast<Storage*>(a.y.data) + offset(a.y.strides, b, c, begin);
+  auto const residual = static_cast<Storage const*>(a.residual.data) + offset(a.residual.strides, b, c, begin);
+  auto const load = [&](int t) { return t < count ? *reinterpret_cast<uint4 const*>(x + t) : uint4{}; };
   uint4 next[group];
 #pragma unroll
-  for (int i = 0; i < group; ++i) next[i] = load(begin + i * all + lane * n);
+  for (int i = 0; i < group; ++i) next[i] = load(i * all + lane * n);
   float weights[Width], bias = thread_bias<float>(a.bias, p.bias_dtype, c);
 #pragma unroll
   for (int j = 0; j < Width; ++j) weights[j] = thread_weight<float>(a.weight, p.weight_dtype, c, j);
@@ -50,16 +56,16 @@ __global__ __launch_bounds__(time_forward_threads,
       carried[k] = thread_token<Storage>(a.x, a.initial_state, p.state_dtype, place, b, c, begin, before - k);
   }
 
-  std::int64_t known_begin = end, known_end = 0;  // of the run of the last token looked up, the same in all lanes
-  for (std::int64_t t = begin + lane * n; t - lane * n < end; t += group * all) {
+  StepMarker<all, Walk::up> marker(call.cut, b, begin, bits[cuts ? threadIdx.x / 32 : 0]);
+  for (int step = 0; step < count; step += group * all) {
     uint4 present[group];
 #pragma unroll
     for (int i = 0; i < group; ++i) present[i] = next[i];
 #pragma unroll
-    for (int i = 0; i < group; ++i) next[i] = load(t + (group + i) * all);
+    for (int i = 0; i < group; ++i) next[i] = load(step + (group + i) * all + lane * n);
 #pragma unroll
     for (int i = 0; i < group; ++i) {
-      std::int64_t const at = t + i * all;
+      int const start = step + i * all, at = start + lane * n;
       float tokens[before + n], z[n], last[before];
       widen_words<Storage>(present[i], tokens + before);
 #pragma unroll
@@ -70,42 +76,45 @@ __global__ __launch_bounds__(time_forward_threads,
       }
 #pragma unroll
       for (int k = 0; k < before; ++k) carried[k] = __shfl_sync(~0u, last[k], 31);
-      Ages ages{};
-      bool young = false;  // some token is in no run, or a tap of it reaches before its run
-      if (std::int64_t const start = at - lane * n; cuts && !(start >= known_begin + before && start + all <= known_end)) {
-        if (at < end) {
-          ages = thread_ages<n, before>(call.cut, b, at);
-          young = ages.bits != plain_ages<n, before>;
-        }
-        int const top = end - start >= all ? 31 : int((end - start) / n) - 1;
-        known_begin = __shfl_sync(~0u, ages.begin, top & 31);
-        known_end = __shfl_sync(~0u, ages.end, top & 31);
+      Ages<n, before> ages;
+      if (cuts && start < count && !marker.is_plain(begin + start, before)) {
+        marker.warp_mark(begin + start);
+        ages = marker.template thread_ages<n, before>();
       }
-      if (at >= end) continue;
+      bool const young =
+          cuts && ages.bits != ages.plain;  // some token is in no run, or a tap of it reaches before its run
+      if (at >= count) continue;
 #pragma unroll
       for (int k = 0; k < n; ++k) z[k] = bias;
+      if (young) {
 #pragma unroll
-      for (int j = 0; j < Width; ++j)
+        for (int j = 0; j < Width; ++j)
 #pragma unroll
-        for (int k = 0; k < n; ++k) {
-          float value = tokens[j + k];
-          if (cuts && young && before - j > ages.of(k))
-            value = thread_state(call.cut, a.initial_state, p.state_dtype, b, c, at + k, before - j);
-          z[k] = fma(weights[j], value, z[k]);
-        }
+          for (int k = 0; k < n; ++k) {
+            float value = tokens[j + k];
+            if (before - j > ages.of(k))
+              value = thread_state(call.cut, a.initial_state, p.state_dtype, b, c, begin + at + k, before - j);
+            z[k] = fma(weights[j], value, z[k]);
+          }
+      } else {
+#pragma unroll
+        for (int j = 0; j < Width; ++j)
+#pragma unroll
+          for (int k = 0; k < n; ++k) z[k] = fma(weights[j], tokens[j + k], z[k]);
+      }
       if (p.activation == Activation::silu)
 #pragma unroll
         for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
       if (a.residual.data) {
         float more[n];
-        widen_words<Storage>(thread_load_vector<Storage>(a.residual.data, residual + at), more);
+        widen_words<Storage>(*reinterpret_cast<uint4 const*>(residual + at), more);
 #pragma unroll
         for (int k = 0; k < n; ++k) z[k] = add(z[k], more[k]);
       }
-      if (cuts && young)
+      if (young)
 #pragma unroll
         for (int k = 0; k < n; ++k) z[k] = ages.of(k) < 0 ? 0.0f : z[k];
-      thread_store_vector<Storage>(a.y.data, y + at, narrow_words<Storage, uint4>(z));
+      thread_store_words(y + at, narrow_words<Storage, uint4>(z));
     }
   }
 }

@@ -18,16 +18,17 @@ void run(Problem const& p, UpdateArgs const& a) {
   // and has the next row in flight.
   int const threads = p.sequences * vectors <= 16384 ? 64 : vectors_update_threads;
   auto const side_by_side = (vectors + threads - 1) / threads;
-  constexpr int blocks_per_multiprocessor = 5, rows = 2;
-  auto const most = std::max<std::int64_t>(1, blocks_per_multiprocessor * faltung::cuda::multiprocessors() / side_by_side);
+  constexpr int blocks_per_multiprocessor = 4, rows = 2;
+  auto const most =
+      std::max<std::int64_t>(1, blocks_per_multiprocessor * faltung::cuda::multiprocessors() / side_by_side);
   auto const step = std::min(p.sequences * vectors <= 16384 ? p.sequences : (p.sequences + rows - 1) / rows, most);
   faltung::cuda::launch<update_vectors_kernel<Storage, Width, Columns, layout>>(
       "causal_conv1d update, vectors",
-      {.grid = dim3(unsigned(side_by_side * step)),
+      {.grid = dim3(unsigned(step), unsigned(side_by_side)),
        .threads = unsigned(threads),
        .stream = stream_of(a.runtime),
        .starts_early = true},
-      VectorsUpdate{p, a, side_by_side, step});
+      VectorsUpdate{p, a, step, p.sequences >= 128 && vectors % 32 == 0});
 }
 
 }  // namespace
@@ -41,8 +42,8 @@ bool fits_update_vectors(Problem const& p, UpdateArgs const& a) {
   bool const trailing =
       p.window == Window::trailing || (p.window == Window::leading && columns == p.width - 1 && !a.accepted.data);
   if (!trailing || (columns != p.width - 1 && columns != p.width)) return false;
-  bool const aligned = is_aligned(a.state.data, 16) &&
-                       (a.slots == 1 || is_multiple(a.state.sequence, n));
+  if (p.channels / n > 65535 * 64) return false;  // more than a grid has blocks along channels
+  bool const aligned = is_aligned(a.state.data, 16) && (a.slots == 1 || is_multiple(a.state.sequence, n));
   bool const inside = a.state.channel == columns && (columns == 1 || a.state.column == 1);
   return aligned && (inside || (a.state.channel == 1 && (columns == 1 || is_multiple(a.state.column, n))));
 }

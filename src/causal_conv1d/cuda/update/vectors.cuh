@@ -16,8 +16,8 @@ enum class StateLayout { columns_inside, channels_inside };
 struct VectorsUpdate {
   Problem problem;
   UpdateArgs args;
-  std::int64_t side_by_side;  // blocks along channels
-  std::int64_t row_step;      // rows between those of one thread
+  std::int64_t row_step;  // rows between those of one thread
+  bool staged;            // columns inside: a warp moves its state as a whole, by way of shared memory
 };
 
 // What a thread reads of one row.
@@ -34,8 +34,12 @@ __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
   using Bits = std::conditional_t<sizeof(Storage) == 2, std::uint16_t, std::uint32_t>;
   auto const& p = call.problem;
   auto const& a = call.args;
-  std::int64_t const first = blockIdx.x / call.side_by_side, column = blockIdx.x - first * call.side_by_side;
-  std::int64_t const c = (column * blockDim.x + threadIdx.x) * n;
+  constexpr bool can_stage = layout == StateLayout::columns_inside && Columns > 1;
+  __shared__ uint4 stage[can_stage ? vectors_update_threads / 32 : 1][can_stage ? 32 * Columns : 1];
+  int const lane = threadIdx.x % 32;
+  std::int64_t const first = blockIdx.x, warp_c = std::int64_t(blockIdx.y * blockDim.x + threadIdx.x - lane) * n;
+  std::int64_t const c = warp_c + lane * n;
+  bool const staged = can_stage && call.staged;  // whole warps then
   if (c >= p.channels) return;
   // The weights may have been written by the kernel before: they can be fetched as far as L2, but not read, while it
   // ends.
@@ -44,10 +48,11 @@ __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
   faltung::cuda::grid_wait_for_predecessor();
   faltung::cuda::grid_release_successor();
 
-  // Vector `i` of channels, or the channels' columns one behind the other.
+  // Vector `i` of channels; or the channels' columns one behind the other, those of the thread or every 32nd of the
+  // warp.
   auto const at = [&](std::int64_t slot, int i) {
-    return slot * a.state.sequence +
-           (layout == StateLayout::channels_inside ? c + i * a.state.column : c * Columns + i * n);
+    if (layout == StateLayout::channels_inside) return slot * a.state.sequence + c + i * a.state.column;
+    return slot * a.state.sequence + (staged ? warp_c * Columns + (i * 32 + lane) * n : c * Columns + i * n);
   };
   auto const read = [&](std::int64_t row) {
     RowVectors<Columns> result{};
@@ -55,7 +60,8 @@ __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
     if (result.slots.source < 0) return result;
     result.token = thread_load_vector<Storage>(a.x.data, row * a.x.strides.batch + c);
 #pragma unroll
-    for (int i = 0; i < Columns; ++i) result.state[i] = thread_load_vector<Storage>(a.state.data, at(result.slots.source, i));
+    for (int i = 0; i < Columns; ++i)
+      result.state[i] = thread_load_vector<Storage>(a.state.data, at(result.slots.source, i));
     return result;
   };
   auto next_row = read(first);  // before the weights, whose loads may be calls
@@ -70,8 +76,18 @@ __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
       thread_store_vector<Storage>(a.y.data, to, uint4{});
       continue;
     }
-    auto const& state = present.state;
-    uint4 next[Columns];
+    uint4 state[Columns], next[Columns];
+#pragma unroll
+    for (int i = 0; i < Columns; ++i) state[i] = present.state[i];
+    auto const mine = stage[can_stage ? threadIdx.x / 32 : 0];
+    if (staged) {
+#pragma unroll
+      for (int i = 0; i < Columns; ++i) mine[i * 32 + lane] = state[i];
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < Columns; ++i) state[i] = mine[lane * Columns + i];
+      __syncwarp();
+    }
     float z[n], window[Columns + 1][n];
     widen_words<Storage>(present.token, window[Columns]);
     if constexpr (layout == StateLayout::channels_inside) {
@@ -106,8 +122,17 @@ __global__ __launch_bounds__(vectors_update_threads) void update_vectors_kernel(
       for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
     thread_store_vector<Storage>(a.y.data, to, narrow_words<Storage, uint4>(z));
     if (present.slots.destination < 0) continue;
+    if (staged) {
 #pragma unroll
-    for (int i = 0; i < Columns; ++i) thread_store_vector<Storage>(a.state.data, at(present.slots.destination, i), next[i]);
+      for (int i = 0; i < Columns; ++i) mine[lane * Columns + i] = next[i];
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < Columns; ++i) next[i] = mine[i * 32 + lane];
+      __syncwarp();
+    }
+#pragma unroll
+    for (int i = 0; i < Columns; ++i)
+      thread_store_vector<Storage>(a.state.data, at(present.slots.destination, i), next[i]);
   }
 }
 
