@@ -1,7 +1,7 @@
 // Where runs start within a step of a warp along one row, as bits in shared memory: for the kernels whose lanes hold
 // neighbouring tokens.
 #pragma once
-#include "causal_conv1d/cuda/sequences.cuh"
+#include "causal_conv1d/cuda/vector.cuh"
 
 namespace faltung::causal_conv1d::cuda {
 
@@ -131,5 +131,25 @@ class StepMarker {
   std::int64_t other_ = 0;  // the boundary beyond those marked last
   bool clear_ = false;
 };
+
+// What the taps of tokens t .. t + Count - 1 meet where some of them are young: windows[k][j]. Out of line and rolled
+// up: few lanes come here, and the way of the others must stay short.
+template <typename Storage, int Width, int Count>
+__device__ __noinline__ void thread_windows(Cut const& cut, ConstView const& x, ConstState const& state,
+                                            Dtype state_dtype, std::int64_t row, std::int64_t c, std::int64_t t,
+                                            Ages<Count, Width - 1> ages, float* windows) {
+  auto const from = static_cast<Storage const*>(x.data) + offset(x.strides, row, c, t);
+#pragma unroll 1
+  for (int k = 0; k < Count; ++k) {
+    int const age = ages.of(k);
+#pragma unroll 1
+    for (int j = 0; j < Width; ++j) {
+      int const distance = Width - 1 - j;
+      windows[k * Width + j] = distance <= age ? widen(from[k - distance])
+                               : age < 0       ? 0.0f
+                                               : thread_state(cut, state, state_dtype, row, c, t + k, distance);
+    }
+  }
+}
 
 }  // namespace faltung::causal_conv1d::cuda

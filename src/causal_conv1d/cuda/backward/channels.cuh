@@ -20,9 +20,10 @@ struct ChannelsBackward {
 template <typename Storage, int Width, bool cuts>
 __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks(cuts)) void backward_channels_kernel(
     __grid_constant__ ChannelsBackward const call) {
-  constexpr int n = channels_elements, before = Width - 1, group = sizeof(Storage) == 2 ? 4 : 2, chain = 64;
+  constexpr int n = channels_elements, before = Width - 1, group = 4, groups = sizeof(Storage) == 2 ? 3 : 2, chain = 64;
   using Words = Words<Storage, n>;
   __shared__ float totals[(Width + 1) * n][channels_backward_threads];
+  __shared__ Words ring[2][groups][group][channels_backward_threads];  // x, dy: a thread reads what it copied itself
   auto const& p = call.problem;
   auto const& a = call.args;
   auto const& policy = call.policy;
@@ -60,18 +61,21 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
     int const own = int(p.time - begin < policy.share ? p.time - begin : policy.share);
     // dx of the last own tokens waits for W-1 tokens behind them, as far as there are some.
     int const steps = a.dx.data ? own + before : own, left = int(p.time - begin < steps ? p.time - begin : steps);
-    auto x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
-    auto dy = static_cast<Storage const*>(a.dy.data) + offset(a.dy.strides, b, c, begin);
+    auto const x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
+    auto const dy = static_cast<Storage const*>(a.dy.data) + offset(a.dy.strides, b, c, begin);
     auto dx = static_cast<Storage*>(a.dx.data) + offset(a.dx.strides, b, c, begin) - std::int64_t(before) * dx_pitch;
-    auto const row = [](Storage const* from, int t, int pitch) {
-      return *reinterpret_cast<Words const*>(from + std::int64_t(t) * pitch);
-    };
-    Words ahead_x[group], ahead_dy[group];
+    auto const copy = [&](int t, int slot) {
 #pragma unroll
-    for (int i = 0; i < group; ++i) {
-      ahead_x[i] = i < left ? row(x, i, x_pitch) : Words{};
-      ahead_dy[i] = i < left ? row(dy, i, dy_pitch) : Words{};
-    }
+      for (int i = 0; i < group; ++i) {
+        bool const there = t + i < left;
+        thread_copy_words(&ring[0][slot][i][threadIdx.x], there ? x + std::int64_t(t + i) * x_pitch : x, there);
+        thread_copy_words(&ring[1][slot][i][threadIdx.x], there ? dy + std::int64_t(t + i) * dy_pitch : dy, there);
+      }
+      thread_end_copies();
+    };
+#pragma unroll
+    for (int i = 0; i < groups; ++i) copy(i * group, i);
+    int slot = 0;
     float history[before][n];
     float pending[before][n] = {};  // pending[k]: what has reached dx of the token k before the last one
     auto const place = thread_place(call.cut, b, begin, before);
@@ -82,20 +86,13 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
     // The group of tokens t ... `plain`: they are own ones, whose windows and W-1 tokens before lie in their run, and
     // so do those that are loaded.
     auto const compute = [&]<bool plain>(int t, unsigned starts, unsigned live, std::int64_t sequence) {
+      thread_wait_for_groups<groups - 1>();
       Words present_x[group], present_dy[group];
 #pragma unroll
       for (int i = 0; i < group; ++i) {
-        present_x[i] = ahead_x[i];
-        present_dy[i] = ahead_dy[i];
+        present_x[i] = ring[0][slot][i][threadIdx.x];
+        present_dy[i] = ring[1][slot][i][threadIdx.x];
       }
-      x += std::int64_t(group) * x_pitch;
-      dy += std::int64_t(group) * dy_pitch;
-#pragma unroll
-      for (int i = 0; i < group; ++i)
-        if (plain || t + group + i < left) {
-          ahead_x[i] = row(x, i, x_pitch);
-          ahead_dy[i] = row(dy, i, dy_pitch);
-        }
 #pragma unroll
       for (int i = 0; i < group; ++i) {
         if constexpr (cuts && !plain) {
@@ -155,6 +152,8 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
           thread_store_words(dx + std::int64_t(i) * dx_pitch, narrow_words<Storage, Words>(done));
       }
       dx += std::int64_t(group) * dx_pitch;
+      copy(t + groups * group, slot);
+      slot = slot + 1 < groups ? slot + 1 : 0;
       if (sums && (t / group) % (chain / group) == chain / group - 1) fold();
     };
 
@@ -162,8 +161,7 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
     unsigned live = ~0u;  // of the group before, whose last token is like those that are known
     for (int t = 0; t < steps; t += group) {
       bool const known = !cuts || begin + t + group <= marker.known();
-      if (known && a.dx.data && t >= before && t + 2 * group <= own &&
-          (!cuts || (age == before && live >> (group - 1)))) {
+      if (known && a.dx.data && t >= before && t + group <= own && (!cuts || (age == before && live >> (group - 1)))) {
         compute.template operator()<true>(t, 0, ~0u, -1);
         continue;
       }
@@ -173,6 +171,7 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
       live = marks.live & ((1u << group) - 1);
       compute.template operator()<false>(t, marks.starts, marks.live, sequence);
     }
+    thread_wait_for_groups<0>();  // of tokens behind the share: the next one uses the ring again
     if (sums) fold();
   }
   if (!sums || !active) return;

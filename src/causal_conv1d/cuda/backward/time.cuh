@@ -138,11 +138,14 @@ __global__ __launch_bounds__(time_backward_threads, time_backward_blocks) void b
         float sum[before + n] = {};  // of dx of the tokens at - before ...
         // `marked`: tokens may be in no run, or taps reach before theirs.
         auto const compute = [&]<bool marked>(Ages<n, before> const& ages) {
+          float windows[marked ? n * Width : 1];
+          bool const young = marked && ages.bits != ages.plain;
+          if (young)
+            thread_windows<Storage, Width, n>(call.cut, a.x, a.initial_state, p.state_dtype, b, c, begin + at, ages,
+                                              windows);
           // xs `before - j` tokens before token k
           auto const token = [&](int k, int j) -> float {
-            if (marked && before - j > ages.of(k))
-              return thread_state(call.cut, a.initial_state, p.state_dtype, b, c, begin + at + k, before - j);
-            return tokens[j + k];
+            return young ? windows[marked ? k * Width + j : 0] : tokens[j + k];
           };
           if (silu) {
 #pragma unroll

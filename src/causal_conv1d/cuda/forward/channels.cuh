@@ -10,7 +10,7 @@ namespace faltung::causal_conv1d::cuda {
 
 inline constexpr int channels_forward_threads = 128;
 template <typename Storage, bool cuts>  // of a multiprocessor, by the registers that they need
-inline constexpr int channels_forward_blocks = (sizeof(Storage) == 2 ? 5 : 4) - cuts;
+inline constexpr int channels_forward_blocks = (sizeof(Storage) == 2 ? 6 : 5) - cuts;
 
 struct ChannelsForward {
   Problem problem;
@@ -26,7 +26,7 @@ template <typename Storage, int Width, bool cuts>
 __global__ __launch_bounds__(
     channels_forward_threads,
     channels_forward_blocks<Storage, cuts>) void forward_channels_kernel(__grid_constant__ ChannelsForward const call) {
-  constexpr int n = channels_elements, before = Width - 1, group = 8;
+  constexpr int n = channels_elements, before = Width - 1, group = 4, groups = 3;
   using Words = Words<Storage, n>;
   auto const& p = call.problem;
   auto const& a = call.args;
@@ -42,30 +42,35 @@ __global__ __launch_bounds__(
 
   int const tokens = int(p.time - begin < call.share ? p.time - begin : call.share);
   int const x_pitch = int(a.x.strides.time), y_pitch = int(a.y.strides.time);  // fits_forward_channels() has looked
-  auto x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
+  auto const x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
   auto y = static_cast<Storage*>(a.y.data) + offset(a.y.strides, b, c, begin);
   auto const residual = a.residual.data
                             ? static_cast<Storage const*>(a.residual.data) + offset(a.residual.strides, b, c, begin)
                             : nullptr;
-  auto const row = [&](int t) { return *reinterpret_cast<Words const*>(x + std::int64_t(t) * x_pitch); };
-  Words ahead[group];
+  __shared__ Words ring[groups][group][channels_forward_threads];  // a thread reads what it copied itself
+  auto const copy = [&](int t, int slot) {
 #pragma unroll
-  for (int i = 0; i < group; ++i) ahead[i] = i < tokens ? row(i) : Words{};
+    for (int i = 0; i < group; ++i) {
+      bool const there = t + i < tokens;
+      thread_copy_words(&ring[slot][i][threadIdx.x], there ? x + std::int64_t(t + i) * x_pitch : x, there);
+    }
+    thread_end_copies();
+  };
+#pragma unroll
+  for (int i = 0; i < groups; ++i) copy(i * group, i);
   float weights[Width][n], bias[n], history[before][n];
   thread_load_weights<Storage, Width, n>(p, a.weight, c, weights);
   thread_load_bias<Storage, n>(p, a.bias, c, bias);
   auto const place = thread_place(call.cut, b, begin, before);
   thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, place, b, c, begin, history);
 
-  // The group of tokens t ... `plain`: it and the one that is loaded lie in the share, and no run starts or ends.
+  int slot = 0;
+  // The group of tokens t ... `plain`: it lies in the share, and no run starts or ends.
   auto const compute = [&]<bool plain>(int t, unsigned starts, unsigned live, std::int64_t sequence) {
+    thread_wait_for_groups<groups - 1>();
     Words present[group];
 #pragma unroll
-    for (int i = 0; i < group; ++i) present[i] = ahead[i];
-    x += std::int64_t(group) * x_pitch;
-#pragma unroll
-    for (int i = 0; i < group; ++i)
-      if (plain || t + group + i < tokens) ahead[i] = row(i);
+    for (int i = 0; i < group; ++i) present[i] = ring[slot][i][threadIdx.x];
 #pragma unroll
     for (int i = 0; i < group; ++i) {
       if (cuts && !plain && starts >> i & 1) {
@@ -104,13 +109,15 @@ __global__ __launch_bounds__(
         thread_store_words(y + std::int64_t(i) * y_pitch, narrow_words<Storage, Words>(z));
     }
     y += std::int64_t(group) * y_pitch;
+    copy(t + groups * group, slot);
+    slot = slot + 1 < groups ? slot + 1 : 0;
   };
 
   Marker marker(call.cut, b, begin);
   unsigned live = ~0u;  // of the group before, whose last token is like those that are known
   for (int t = 0; t < tokens; t += group) {
     bool const known = !cuts || begin + t + group <= marker.known();
-    if (known && t + 2 * group <= tokens && (!cuts || live >> (group - 1))) {
+    if (known && t + group <= tokens && (!cuts || live >> (group - 1))) {
       compute.template operator()<true>(t, 0, ~0u, -1);
       continue;
     }

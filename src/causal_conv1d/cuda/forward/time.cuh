@@ -87,15 +87,13 @@ __global__ __launch_bounds__(time_forward_threads, time_forward_blocks<cuts>) vo
 #pragma unroll
       for (int k = 0; k < n; ++k) z[k] = bias;
       if (young) {
+        float windows[n * Width];
+        thread_windows<Storage, Width, n>(call.cut, a.x, a.initial_state, p.state_dtype, b, c, begin + at, ages,
+                                          windows);
 #pragma unroll
         for (int j = 0; j < Width; ++j)
 #pragma unroll
-          for (int k = 0; k < n; ++k) {
-            float value = tokens[j + k];
-            if (before - j > ages.of(k))
-              value = thread_state(call.cut, a.initial_state, p.state_dtype, b, c, begin + at + k, before - j);
-            z[k] = fma(weights[j], value, z[k]);
-          }
+          for (int k = 0; k < n; ++k) z[k] = fma(weights[j], windows[k * Width + j], z[k]);
       } else {
 #pragma unroll
         for (int j = 0; j < Width; ++j)
