@@ -25,6 +25,12 @@ __device__ __forceinline__ void thread_store_words(void* to, uint2 words) {
 // From global to shared memory past the registers, zeros where not `there`. Copies are waited for by groups: loads into
 // registers would share six scoreboards, so that waiting for old ones would be waiting for new ones too.
 template <typename Words>
+__device__ __forceinline__ void thread_copy_words(Words* to, void const* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(std::uint32_t(__cvta_generic_to_shared(to))),
+               "l"(from), "n"(int(sizeof(Words)))
+               : "memory");
+}
+template <typename Words>
 __device__ __forceinline__ void thread_copy_words(Words* to, void const* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(std::uint32_t(__cvta_generic_to_shared(to))),
                "l"(from), "n"(int(sizeof(Words))), "r"(there ? int(sizeof(Words)) : 0)

@@ -65,11 +65,20 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
     auto const dy = static_cast<Storage const*>(a.dy.data) + offset(a.dy.strides, b, c, begin);
     auto dx = static_cast<Storage*>(a.dx.data) + offset(a.dx.strides, b, c, begin) - std::int64_t(before) * dx_pitch;
     auto const copy = [&](int t, int slot) {
+      if (t + group <= left) {
+        auto const x_from = x + std::int64_t(t) * x_pitch, dy_from = dy + std::int64_t(t) * dy_pitch;
 #pragma unroll
-      for (int i = 0; i < group; ++i) {
-        bool const there = t + i < left;
-        thread_copy_words(&ring[0][slot][i][threadIdx.x], there ? x + std::int64_t(t + i) * x_pitch : x, there);
-        thread_copy_words(&ring[1][slot][i][threadIdx.x], there ? dy + std::int64_t(t + i) * dy_pitch : dy, there);
+        for (int i = 0; i < group; ++i) {
+          thread_copy_words(&ring[0][slot][i][threadIdx.x], x_from + std::int64_t(i) * x_pitch);
+          thread_copy_words(&ring[1][slot][i][threadIdx.x], dy_from + std::int64_t(i) * dy_pitch);
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < group; ++i) {
+          bool const there = t + i < left;
+          thread_copy_words(&ring[0][slot][i][threadIdx.x], there ? x + std::int64_t(t + i) * x_pitch : x, there);
+          thread_copy_words(&ring[1][slot][i][threadIdx.x], there ? dy + std::int64_t(t + i) * dy_pitch : dy, there);
+        }
       }
       thread_end_copies();
     };

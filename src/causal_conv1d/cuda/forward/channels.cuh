@@ -49,10 +49,16 @@ __global__ __launch_bounds__(
                             : nullptr;
   __shared__ Words ring[groups][group][channels_forward_threads];  // a thread reads what it copied itself
   auto const copy = [&](int t, int slot) {
+    if (t + group <= tokens) {
+      auto const from = x + std::int64_t(t) * x_pitch;
 #pragma unroll
-    for (int i = 0; i < group; ++i) {
-      bool const there = t + i < tokens;
-      thread_copy_words(&ring[slot][i][threadIdx.x], there ? x + std::int64_t(t + i) * x_pitch : x, there);
+      for (int i = 0; i < group; ++i) thread_copy_words(&ring[slot][i][threadIdx.x], from + std::int64_t(i) * x_pitch);
+    } else {
+#pragma unroll
+      for (int i = 0; i < group; ++i) {
+        bool const there = t + i < tokens;
+        thread_copy_words(&ring[slot][i][threadIdx.x], there ? x + std::int64_t(t + i) * x_pitch : x, there);
+      }
     }
     thread_end_copies();
   };
@@ -98,9 +104,10 @@ __global__ __launch_bounds__(
 #pragma unroll
         for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
       if (residual && (plain || t + i < tokens)) {
-        widen_words<Storage>(*reinterpret_cast<Words const*>(residual + (t + i) * a.residual.strides.time), token);
+        float more[n];
+        widen_words<Storage>(*reinterpret_cast<Words const*>(residual + (t + i) * a.residual.strides.time), more);
 #pragma unroll
-        for (int k = 0; k < n; ++k) z[k] = add(z[k], token[k]);
+        for (int k = 0; k < n; ++k) z[k] = add(z[k], more[k]);
       }
       if (cuts && !plain && !(live >> i & 1))
 #pragma unroll
