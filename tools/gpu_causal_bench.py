@@ -13,8 +13,8 @@ from gpu_bench import ROTATE_BYTES, graph_time, sources_hash
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32"}
 # B, T, D, W, dtype, channels last
-SHAPES = [(1, 2048, 4096, 4, BF16, True), (1, 8192, 4096, 4, BF16, True), (1, 8192, 8192, 4, BF16, True), (1, 32768, 8192, 4, BF16, True),
-          (8, 2048, 4096, 4, BF16, True), (1, 8192, 4096, 4, BF16, False), (1, 8192, 8192, 4, BF16, False), (1, 8192, 8192, 4, FP32, True), (1, 8192, 8192, 4, FP32, False),
+SHAPES = [(1, 8192, 8192, 4, BF16, True), (1, 8192, 4096, 4, BF16, True), (1, 8192, 8192, 4, BF16, False), (1, 8192, 4096, 4, BF16, False),
+          (1, 2048, 4096, 4, BF16, True), (1, 32768, 8192, 4, BF16, True), (1, 8192, 8192, 4, FP32, True), (1, 8192, 8192, 4, FP32, False), (8, 2048, 4096, 4, BF16, True),
           (1, 8192, 8192, 3, BF16, True), (1, 8192, 8192, 2, FP16, True), (1, 8192, 8192, 8, BF16, True)]
 UPDATES = [(n, 8192, 4, BF16, layout) for layout in ("columns inside", "channels inside") for n in (1, 4, 16, 64, 256, 512, 2048)]
 
@@ -152,29 +152,33 @@ def lengths_of(kind, total):
 
 def bench(library, arguments):
     records = []
-    for shape in SHAPES:
-        text = f"{NAMES[shape[4]]} T{shape[1]} D{shape[2]} W{shape[3]} {'last' if shape[5] else 'first'}"
-        if arguments.only and arguments.only not in text:
-            continue
-        records += sequences(library, shape, not arguments.no_peers)
-        torch.cuda.empty_cache()
-    if not arguments.only:
-        for last in (True, False):
-            records += sequences(library, (1, 8192, 8192, 4, BF16, last), False, lengths_of("random", 8192))
-            short = lengths_of("short", 0)
-            total = int(short[-1])
-            total_shape = (1, total // 8 * 8, 4096, 4, BF16, last)
-            records += sequences(library, total_shape, False)
-            records += sequences(library, total_shape, False, short)
+
+    def add(found):
+        """Written at once: a run that is cut short leaves what it has."""
+        records.extend(found)
+        properties = torch.cuda.get_device_properties(0)
+        result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count},
+                  "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
+                  "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
+                  "date": datetime.date.today().isoformat(), "records": records}
+        with open(os.path.join(arguments.output, "causal_conv1d.json"), "w") as file:
+            json.dump(result, file, indent=1)
+            file.write("\n")
+
+    os.makedirs(arguments.output, exist_ok=True)
     if not arguments.only or arguments.only == "update":
         for shape in UPDATES:
-            records += update(library, shape)
-    properties = torch.cuda.get_device_properties(0)
-    result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count},
-              "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
-              "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
-              "date": datetime.date.today().isoformat(), "records": records}
-    os.makedirs(arguments.output, exist_ok=True)
-    with open(os.path.join(arguments.output, "causal_conv1d.json"), "w") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+            add(update(library, shape))
+    for shape in SHAPES:
+        text = f"{NAMES[shape[4]]} T{shape[1]} D{shape[2]} W{shape[3]} {'last' if shape[5] else 'first'}"
+        if not arguments.only or arguments.only in text:
+            add(sequences(library, shape, not arguments.no_peers))
+            torch.cuda.empty_cache()
+    if arguments.only:
+        return
+    for last in (True, False):
+        add(sequences(library, (1, 8192, 8192, 4, BF16, last), False, lengths_of("random", 8192)))
+        short = lengths_of("short", 0)
+        shape = (1, int(short[-1]) // 8 * 8, 4096, 4, BF16, last)
+        add(sequences(library, shape, False))
+        add(sequences(library, shape, False, short))

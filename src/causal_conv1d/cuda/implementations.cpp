@@ -1,5 +1,6 @@
 // The CUDA list of causal_conv1d, best first.
 #include "causal_conv1d/cuda/backward/backward.hpp"
+#include "causal_conv1d/cuda/fits.hpp"
 #include "causal_conv1d/cuda/forward/forward.hpp"
 #include "causal_conv1d/cuda/update/update.hpp"
 #include "causal_conv1d/implementation.hpp"
@@ -9,7 +10,13 @@ namespace {
 
 char const* reject_nothing(Problem const&) { return nullptr; }
 
-std::string fused_policy(Problem const&) { return "a kernel for any strides"; }
+// Strides and alignment of the other tensors have a say too, which a problem does not tell.
+std::string fused_policy(Problem const& p) {
+  if (!tuned(p) || p.unit_stride == UnitStride::none) return "a kernel for any strides and width";
+  if (p.direction == Direction::update) return "vectors of channels where the state lets them, one token a row";
+  return p.unit_stride == UnitStride::channel ? "vectors of channels, walking along tokens, width known to the kernel"
+                                              : "vectors of tokens, a warp along a channel, width known to the kernel";
+}
 std::string any_policy(Problem const&) { return "a kernel for any strides, dtypes and width"; }
 
 std::size_t workspace(Problem const& p) {

@@ -22,27 +22,6 @@ __device__ __forceinline__ void thread_store_words(void* to, uint4 words) {
 __device__ __forceinline__ void thread_store_words(void* to, uint2 words) {
   asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(words.x), "r"(words.y) : "memory");
 }
-// From global to shared memory past the registers, zeros where not `there`. Copies are waited for by groups: loads into
-// registers would share six scoreboards, so that waiting for old ones would be waiting for new ones too.
-template <typename Words>
-__device__ __forceinline__ void thread_copy_words(Words* to, void const* from) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(std::uint32_t(__cvta_generic_to_shared(to))),
-               "l"(from), "n"(int(sizeof(Words)))
-               : "memory");
-}
-template <typename Words>
-__device__ __forceinline__ void thread_copy_words(Words* to, void const* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(std::uint32_t(__cvta_generic_to_shared(to))),
-               "l"(from), "n"(int(sizeof(Words))), "r"(there ? int(sizeof(Words)) : 0)
-               : "memory");
-}
-__device__ __forceinline__ void thread_end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// All groups but the last `Pending` have arrived.
-template <int Pending>
-__device__ __forceinline__ void thread_wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-}
-
 template <typename Storage>
 __device__ __forceinline__ void thread_store_vector(void* data, std::int64_t at, uint4 value) {
   thread_store_words(static_cast<Storage*>(data) + at, value);

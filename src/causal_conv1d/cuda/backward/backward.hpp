@@ -22,7 +22,9 @@ AnyBackwardPolicy any_backward_policy(Problem const&);
 
 // Channels side by side, 8 or 16 bytes a thread; neither dresidual nor d(final_state).
 inline constexpr int channels_backward_threads = 128;
-constexpr int channels_backward_blocks(bool cuts) { return cuts ? 3 : 4; }  // of a multiprocessor
+constexpr int channels_backward_blocks(std::int64_t bytes, bool cuts) {  // of a multiprocessor
+  return bytes == 2 && !cuts ? 4 : 3;
+}
 struct ChannelsBackwardPolicy {
   int lanes;  // threads side by side along channels, a whole number of warps; the others take other shares
   std::int64_t side_by_side;               // blocks along channels

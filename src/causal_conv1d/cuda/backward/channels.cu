@@ -16,7 +16,8 @@ ChannelsBackwardPolicy channels_backward_policy(Problem const& p) {
   policy.lanes = int(std::clamp<std::int64_t>(std::bit_ceil(std::uint64_t(vectors)), 32, threads));
   policy.side_by_side = (vectors + policy.lanes - 1) / policy.lanes;
   std::int64_t const shares_per_block = threads / policy.lanes,
-                     resident = channels_backward_blocks(p.cut != Sequences::whole) * multiprocessors;
+                     resident =
+                         channels_backward_blocks(size_of(p.x_dtype), p.cut != Sequences::whole) * multiprocessors;
   auto const share = share_of(p.time, p.batch, policy.side_by_side, shares_per_block, resident, 16, 1);
   policy.share = (share + before + group - 1) / group * group - before;  // whole groups
   policy.row_shares = (p.time + policy.share - 1) / policy.share;

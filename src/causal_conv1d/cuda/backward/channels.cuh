@@ -1,9 +1,8 @@
 // Backward where channels lie side by side ([B, T, D]): a thread owns four channels and walks along the tokens of its
-// shares, x and dy of the next `group` tokens on their way. dz of a token completes dx
-// of the token W-1 before; sums of dweight and dbias leave the registers every `chain` tokens.
+// shares, x and dy of the token `group` ahead asked for as soon as the present ones have left their registers. dz of a
+// token completes dx of the token W-1 before; sums of dweight and dbias leave the registers every `chain` tokens.
 #pragma once
 #include "causal_conv1d/cuda/backward/backward.hpp"
-#include "causal_conv1d/cuda/marks.cuh"
 #include "causal_conv1d/cuda/vector.cuh"
 #include "cuda/grid.cuh"
 
@@ -18,15 +17,17 @@ struct ChannelsBackward {
 };
 
 template <typename Storage, int Width, bool cuts>
-__global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks(cuts)) void backward_channels_kernel(
-    __grid_constant__ ChannelsBackward const call) {
-  constexpr int n = channels_elements, before = Width - 1, group = 4, groups = sizeof(Storage) == 2 ? 3 : 2, chain = 64;
+__global__ __launch_bounds__(
+    channels_backward_threads,
+    channels_backward_blocks(sizeof(Storage),
+                             cuts)) void backward_channels_kernel(__grid_constant__ ChannelsBackward const call) {
+  constexpr int n = channels_elements, before = Width - 1, group = 4, chain = 64;
   using Words = Words<Storage, n>;
   __shared__ float totals[(Width + 1) * n][channels_backward_threads];
-  __shared__ Words ring[2][groups][group][channels_backward_threads];  // x, dy: a thread reads what it copied itself
   auto const& p = call.problem;
   auto const& a = call.args;
   auto const& policy = call.policy;
+  int const lane = threadIdx.x % 32;
   std::int64_t const block = blockIdx.x / policy.side_by_side, column = blockIdx.x - block * policy.side_by_side;
   std::int64_t const part = block * (channels_backward_threads / policy.lanes) + threadIdx.x / policy.lanes;
   std::int64_t c = (column * policy.lanes + threadIdx.x % policy.lanes) * n;
@@ -61,30 +62,18 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
     int const own = int(p.time - begin < policy.share ? p.time - begin : policy.share);
     // dx of the last own tokens waits for W-1 tokens behind them, as far as there are some.
     int const steps = a.dx.data ? own + before : own, left = int(p.time - begin < steps ? p.time - begin : steps);
-    auto const x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
-    auto const dy = static_cast<Storage const*>(a.dy.data) + offset(a.dy.strides, b, c, begin);
+    auto x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
+    auto dy = static_cast<Storage const*>(a.dy.data) + offset(a.dy.strides, b, c, begin);
     auto dx = static_cast<Storage*>(a.dx.data) + offset(a.dx.strides, b, c, begin) - std::int64_t(before) * dx_pitch;
-    auto const copy = [&](int t, int slot) {
-      if (t + group <= left) {
-        auto const x_from = x + std::int64_t(t) * x_pitch, dy_from = dy + std::int64_t(t) * dy_pitch;
-#pragma unroll
-        for (int i = 0; i < group; ++i) {
-          thread_copy_words(&ring[0][slot][i][threadIdx.x], x_from + std::int64_t(i) * x_pitch);
-          thread_copy_words(&ring[1][slot][i][threadIdx.x], dy_from + std::int64_t(i) * dy_pitch);
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < group; ++i) {
-          bool const there = t + i < left;
-          thread_copy_words(&ring[0][slot][i][threadIdx.x], there ? x + std::int64_t(t + i) * x_pitch : x, there);
-          thread_copy_words(&ring[1][slot][i][threadIdx.x], there ? dy + std::int64_t(t + i) * dy_pitch : dy, there);
-        }
-      }
-      thread_end_copies();
+    auto const row = [](Storage const* from, int t, int pitch) {
+      return *reinterpret_cast<Words const*>(from + std::int64_t(t) * pitch);
     };
+    Words ahead_x[group], ahead_dy[group];
 #pragma unroll
-    for (int i = 0; i < groups; ++i) copy(i * group, i);
-    int slot = 0;
+    for (int i = 0; i < group; ++i) {
+      ahead_x[i] = i < left ? row(x, i, x_pitch) : Words{};
+      ahead_dy[i] = i < left ? row(dy, i, dy_pitch) : Words{};
+    }
     float history[before][n];
     float pending[before][n] = {};  // pending[k]: what has reached dx of the token k before the last one
     auto const place = thread_place(call.cut, b, begin, before);
@@ -95,13 +84,8 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
     // The group of tokens t ... `plain`: they are own ones, whose windows and W-1 tokens before lie in their run, and
     // so do those that are loaded.
     auto const compute = [&]<bool plain>(int t, unsigned starts, unsigned live, std::int64_t sequence) {
-      thread_wait_for_groups<groups - 1>();
-      Words present_x[group], present_dy[group];
-#pragma unroll
-      for (int i = 0; i < group; ++i) {
-        present_x[i] = ring[0][slot][i][threadIdx.x];
-        present_dy[i] = ring[1][slot][i][threadIdx.x];
-      }
+      x += std::int64_t(group) * x_pitch;
+      dy += std::int64_t(group) * dy_pitch;
 #pragma unroll
       for (int i = 0; i < group; ++i) {
         if constexpr (cuts && !plain) {
@@ -115,8 +99,12 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
         }
         bool const in_run = plain || (t + i < left && (!cuts || (live >> i & 1)));
         float token[n], dz[n];
-        widen_words<Storage>(present_x[i], token);
-        widen_words<Storage>(present_dy[i], dz);
+        widen_words<Storage>(ahead_x[i], token);
+        widen_words<Storage>(ahead_dy[i], dz);
+        if (plain || t + group + i < left) {
+          ahead_x[i] = row(x, i, x_pitch);
+          ahead_dy[i] = row(dy, i, dy_pitch);
+        }
         if (silu) {
           float z[n];
 #pragma unroll
@@ -161,26 +149,29 @@ __global__ __launch_bounds__(channels_backward_threads, channels_backward_blocks
           thread_store_words(dx + std::int64_t(i) * dx_pitch, narrow_words<Storage, Words>(done));
       }
       dx += std::int64_t(group) * dx_pitch;
-      copy(t + groups * group, slot);
-      slot = slot + 1 < groups ? slot + 1 : 0;
       if (sums && (t / group) % (chain / group) == chain / group - 1) fold();
     };
 
-    Marker marker(call.cut, b, begin);
-    unsigned live = ~0u;  // of the group before, whose last token is like those that are known
+    int known = 0;  // tokens of the share before this one are in the run of the last token looked up
     for (int t = 0; t < steps; t += group) {
-      bool const known = !cuts || begin + t + group <= marker.known();
-      if (known && a.dx.data && t >= before && t + group <= own && (!cuts || (age == before && live >> (group - 1)))) {
+      if (a.dx.data && t > 0 && t + 2 * group <= own && (!cuts || (t + group <= known && age == before))) {
         compute.template operator()<true>(t, 0, ~0u, -1);
         continue;
       }
-      std::int64_t sequence = -1;
-      Marks marks{0, live >> (group - 1) ? ~0u : 0u};
-      if (!known) marks = marker.warp_mark(begin + t, group, sequence);
-      live = marks.live & ((1u << group) - 1);
-      compute.template operator()<false>(t, marks.starts, marks.live, sequence);
+      Place mine{1, -1};
+      unsigned starts = 0, live = ~0u;  // bit i: token t + i is the first of a run, is in a run
+      if (cuts && t + group > known) {
+        if (lane < group && t + lane < left) {
+          mine = thread_place(call.cut, b, begin + t + lane, 1);
+          std::int64_t const end = thread_run_end(call.cut, b, begin + t + lane, mine) - begin;
+          known = int(end < left ? end : left);
+        }
+        starts = __ballot_sync(~0u, mine.age == 0);
+        live = __ballot_sync(~0u, mine.age >= 0);
+        known = __shfl_sync(~0u, known, group - 1);
+      }
+      compute.template operator()<false>(t, starts, live, mine.state);
     }
-    thread_wait_for_groups<0>();  // of tokens behind the share: the next one uses the ring again
     if (sums) fold();
   }
   if (!sums || !active) return;

@@ -13,13 +13,13 @@ namespace {
 template <typename Storage, int Width, bool cuts>
 void run(ChannelsForward call, cudaStream_t stream) {
   auto const& p = call.problem;
-  constexpr int threads = channels_forward_threads, n = channels_elements;
+  constexpr int threads = channels_forward_threads, n = vector_elements<Storage>;
   std::int64_t const vectors = p.channels / n;
   call.lanes = int(std::clamp<std::int64_t>(std::bit_ceil(std::uint64_t(vectors)), 32, threads));
   auto const side_by_side = call.side_by_side = (vectors + call.lanes - 1) / call.lanes;
   std::int64_t const shares_per_block = threads / call.lanes;
   call.share = share_of(p.time, p.batch, side_by_side, shares_per_block,
-                        channels_forward_blocks<Storage, cuts> * faltung::cuda::multiprocessors(), 12, 1);
+                        channels_forward_blocks * faltung::cuda::multiprocessors(), 12, 1);
   call.row_shares = (p.time + call.share - 1) / call.share;
   auto const blocks = (p.batch * call.row_shares + shares_per_block - 1) / shares_per_block;
   faltung::cuda::launch<forward_channels_kernel<Storage, Width, cuts>>(
@@ -31,8 +31,9 @@ void run(ChannelsForward call, cudaStream_t stream) {
 }  // namespace
 
 bool fits_forward_channels(Problem const& p, ForwardArgs const& a) {
-  return tuned(p) && vectors_along_channels(p, a.x, 4) && vectors_along_channels(p, a.y, 4) &&
-         (!a.residual.data || vectors_along_channels(p, a.residual, 4));
+  std::int64_t const n = 16 / size_of(p.x_dtype);
+  return tuned(p) && vectors_along_channels(p, a.x, n) && vectors_along_channels(p, a.y, n) &&
+         (!a.residual.data || vectors_along_channels(p, a.residual, n));
 }
 
 void launch_forward_channels(Problem const& p, ForwardArgs const& a, Cut const& cut) {
