@@ -70,13 +70,14 @@ def test_a_wheel_and_an_editable_install(environment, tmp_path):
     assert libraries in (always, always | on_a_gpu)  # nothing of torch or CUDA beside them
     assert {"faltung/compat/causal_conv1d/cpp_functions.py", "faltung/compat/nvsubquadratic/ops/fftconv.py"} <= set(names)
     assert fields["Requires-Dist"].startswith("torch>=") and fields["Requires-Python"].startswith(">=3.")
-    run(environment, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", wheel)
+    # The environment of the tests, seen through the .pth file, may hold faltung too.
+    run(environment, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--ignore-installed", wheel)
     folder, libraries, version = use(environment, tmp_path)
     assert Path(folder).is_relative_to(tmp_path / "venv") and folder == libraries
     assert version == fields["Version"] == (ROOT / "VERSION").read_text().strip()
     run(environment, "-m", "pip", "uninstall", "--quiet", "--yes", "faltung")
     try:
-        pip(environment, "install", "--editable", ROOT)
+        pip(environment, "install", "--ignore-installed", "--editable", ROOT)
         folder, libraries, _ = use(environment, tmp_path)
     finally:
         pip(sys.executable, "wheel", "--wheel-dir", tmp_path, ROOT)  # the build folder must not remember a python that goes
