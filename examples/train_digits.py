@@ -254,7 +254,7 @@ def main() -> None:
     predictions = predict(model.use("faltung"), images[held_out])
     accuracy = (predictions == labels[held_out]).float().mean().item()
     sample = training[:batch]
-    times, differences = compare(model, images[sample], labels[sample], seconds=3 if arguments.quick else 8)
+    times, differences = compare(model, images[sample], labels[sample], seconds=2 if arguments.quick else 8)
     worst = max((name for name in differences if name != "logits"), key=differences.get)
 
     declined = ", ".join(f"{name}: {count}" for name, count in stats.items() if name != "rewritten") or "none left alone"
