@@ -37,7 +37,7 @@ def table(records: list[dict], time: str, unit: str, by_threads: bool) -> str:
         points = record["shape"]["N"][0]
         error = record["error"].get("y")
         text += row([
-            f"{points} x {points}", record["dtype"], *([record["threads"]] if by_threads else []), f"{record[time]:.3g}", f"{peer:.3g}",
+            f"{points} x {points}", record["dtype"] + (f", {filters} filters" if (filters := record["shape"].get("filter_dtype")) else ""), *([record["threads"]] if by_threads else []), f"{record[time]:.3g}", f"{peer:.3g}",
             f"{peer / record[time]:.1f}", "" if error is None else f"{error:.1e}", record["implementation"],
         ])  # fmt: skip
     return text
@@ -54,7 +54,8 @@ def figures() -> str:
             ratio = {id(r): r["peers"]["torch.fft"]["wall_ms"] / r["wall_ms"] for r in sweep}
             slower = sum(value < 1 for value in ratio.values())
             least = min(sweep, key=lambda r: ratio[id(r)])
-            text += (f"Over {len(sweep)} other measurements (from 32 points an axis up, all boundaries, small filters too) {slower} were slower than the chain; the least ratio was "
+            axes = sorted({len(r["shape"]["N"]) if isinstance(r["shape"]["N"], list) else 1 for r in sweep})
+            text += (f"Over {len(sweep)} other measurements (along {', '.join(map(str, axes))} axes, from 32 points an axis up, all boundaries, small filters too) {slower} were slower than the chain; the least ratio was "
                      f"{ratio[id(least)]:.2f} ({least['boundary']}, N={least['shape']['N']}, K={least['shape']['K']}, {least['direction']}).\n\n")  # fmt: skip
     if gpu := load("h200/long_conv.json"):
         records = [r for r in gpu["records"] if is_square_grid(r) and r.get("peers") and r["shape"]["C"] == 768]

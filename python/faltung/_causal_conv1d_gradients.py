@@ -14,7 +14,6 @@ _kernel_forward = torch.ops.faltung.causal_conv1d.default
 _kernel_backward = torch.ops.faltung.causal_conv1d_backward.default
 _func_active = torch._C._are_functorch_transforms_active
 _INPUTS = 12  # of the forward
-_BACKWARD_INPUTS = 16
 
 
 def _wants_grad(tensors):

@@ -9,8 +9,8 @@ namespace faltung {
 
 using Dtype = faltung_dtype;
 
-// SIMD sources are compiled once per instruction set: what they share with the rest must leave no out-of-line copy behind, which the
-// linker could pick for a processor that lacks the instructions.
+// SIMD sources are compiled once per instruction set: what they share with the rest must leave no out-of-line copy
+// behind, which the linker could pick for a processor that lacks the instructions.
 #define FALTUNG_INLINE __attribute__((always_inline)) inline
 
 FALTUNG_INLINE float to_float(BFloat16 value) { return __builtin_bit_cast(float, std::uint32_t(value.bits) << 16); }
@@ -56,7 +56,8 @@ FALTUNG_INLINE Float16 from_float(float value) {
   std::uint32_t const magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return {std::uint16_t(sign | 0x7e00u)};
   if (magnitude >= 0x477ff000u) return {std::uint16_t(sign | 0x7c00u)};  // 65520 and above round to infinity
-  if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 aligns the last bit of a subnormal half with that of the sum
+  if (magnitude <
+      0x38800000u) {  // below 2^-14: adding 0.5 aligns the last bit of a subnormal half with that of the sum
     float const sum = __builtin_bit_cast(float, magnitude) + 0.5f;
     return {std::uint16_t(sign | (__builtin_bit_cast(std::uint32_t, sum) - 0x3f000000u))};
   }

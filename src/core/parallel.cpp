@@ -105,8 +105,8 @@ class Pool {
   std::vector<std::thread> threads_;
 };
 
-// Held while a job runs; whoever does not get it (a nested or a concurrent call) works alone. Leaked on purpose: no order of
-// destruction at exit to get wrong, and a forked child must not join its parent's threads.
+// Held while a job runs; whoever does not get it (a nested or a concurrent call) works alone. Leaked on purpose: no
+// order of destruction at exit to get wrong, and a forked child must not join its parent's threads.
 struct Owner {
   std::mutex busy;
   std::unique_ptr<Pool> pool;
@@ -171,7 +171,8 @@ void parallel_for(Parallel const& parallel, std::int64_t count, faltung_body bod
     shared.pool = std::make_unique<Pool>(num_threads() - 1);
   }
   // Four chunks a thread even out differing speeds; fewer where the count does not give them.
-  Job job{.count = count, .chunk = std::max<std::int64_t>(1, count / (4 * threads)), .body = body, .argument = argument};
+  Job job{
+      .count = count, .chunk = std::max<std::int64_t>(1, count / (4 * threads)), .body = body, .argument = argument};
   shared.pool->run(job);
   if (job.error) std::rethrow_exception(job.error);
 }

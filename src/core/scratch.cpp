@@ -5,7 +5,7 @@
 namespace faltung {
 namespace {
 
-void release(std::byte* memory) { ::operator delete(memory, std::align_val_t{scratch_alignment}); }
+void release(std::byte* memory) { ::operator delete (memory, std::align_val_t{scratch_alignment}); }
 
 // One block a thread keeps. A nested Scratch finds it taken and allocates its own.
 struct Kept {
@@ -23,7 +23,7 @@ Scratch::Scratch(std::size_t bytes) : base_(nullptr), bytes_(bytes) {
     base_ = std::exchange(kept.memory, nullptr);
     bytes_ = std::exchange(kept.bytes, 0);
   } else {
-    base_ = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{scratch_alignment}));
+    base_ = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{scratch_alignment}));
   }
 }
 

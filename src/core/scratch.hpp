@@ -6,7 +6,7 @@
 
 namespace faltung {
 
-inline constexpr std::size_t scratch_alignment = 128;       // two cache lines: no false sharing by adjacent-line prefetch
+inline constexpr std::size_t scratch_alignment = 128;     // two cache lines: no false sharing by adjacent-line prefetch
 inline constexpr std::size_t scratch_kept = 32ull << 20;  // bytes a thread keeps at most
 
 class Scratch {

@@ -45,7 +45,8 @@ void check_tensor(faltung_tensor const& tensor, char const* name, bool data_is_r
     require(!overflow, name, ": shape ", shape_text(tensor), " with stride ", stride, " on axis ", i,
             " spans more bytes than 64 bits can address");
   }
-  require(!data_is_read || tensor.data != nullptr, name, ": expected data for shape ", shape_text(tensor), ", got NULL");
+  require(!data_is_read || tensor.data != nullptr, name, ": expected data for shape ", shape_text(tensor),
+          ", got NULL");
 }
 
 void check_same_device(faltung_tensor const& tensor, char const* name, faltung_tensor const& other,

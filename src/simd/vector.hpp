@@ -200,8 +200,8 @@ FALTUNG_INLINE auto upper_halves(__m512i v) {
 FALTUNG_INLINE void store_converted(BFloat16* to, Vector<float> v) {
 #if defined(FALTUNG_SIMD_avx512)
   __mmask16 const is_nan = _mm512_cmp_ps_mask(__m512(v), __m512(v), _CMP_UNORD_Q);
-  store(to, detail::upper_halves(_mm512_mask_or_epi32(detail::rounded_to_bf16(v), is_nan, __m512i(v),
-                                                      _mm512_set1_epi32(0x400000))));
+  store(to, detail::upper_halves(
+                _mm512_mask_or_epi32(detail::rounded_to_bf16(v), is_nan, __m512i(v), _mm512_set1_epi32(0x400000))));
 #else
   constexpr int n = lanes<float>;
   using Half = typename VectorType<std::uint16_t, n>::type;

@@ -80,8 +80,7 @@ class _CKConv(nn.Module):
         found = []
         for n, name, cached in zip(points, self.boundary, self.L_cache):
             taps = 2 * n - 1 if self.double_grid and name == "zero" else n
-            centre = {"zero": taps // 2, "circular": (taps - 1) // 2, "causal": 0}[name]
-            found.append((torch.arange(taps, device=like.device, dtype=like.dtype) - centre) / max(1, cached - 1))
+            found.append((torch.arange(taps, device=like.device, dtype=like.dtype) - torch_fft.centre(name, taps)) / max(1, cached - 1))
         return found
 
     def filters(self, points, condition=None):

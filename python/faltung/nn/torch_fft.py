@@ -4,6 +4,11 @@ and under faltung.compile the operator. Filters have at most as many taps as a c
 import torch
 
 
+def centre(boundary, taps):
+    """The tap that multiplies the current point."""
+    return {"zero": taps // 2, "circular": (taps - 1) // 2, "causal": 0}[boundary]
+
+
 def _length(boundary, points, taps):
     """The shortest even length of transforms that is exact for what the crop keeps; a circular axis has the one that it has."""
     if boundary == "circular":
@@ -21,9 +26,9 @@ def long_conv(x, k, shortcut=None, *, boundary="zero", channels_last=False):
     lengths = [_length(name, *size) for name, size in zip(names, sizes)]
     spectrum = torch.fft.rfftn(x.to(working), s=lengths, dim=axes) * torch.fft.rfftn(k.to(working), s=lengths, dim=axes)
     y = torch.fft.irfftn(spectrum, s=lengths, dim=axes)
-    if rolled := [(-((taps - 1) // 2), axis) for name, (_, taps), axis in zip(names, sizes, axes) if name == "circular" and taps > 2]:
+    if rolled := [(-centre(name, taps), axis) for name, (_, taps), axis in zip(names, sizes, axes) if name == "circular" and taps > 2]:
         y = torch.roll(y, [shift for shift, _ in rolled], [axis for _, axis in rolled])
-    starts = [taps // 2 if name == "zero" else 0 for name, (_, taps) in zip(names, sizes)]
+    starts = [0 if name == "circular" else centre(name, taps) for name, (_, taps) in zip(names, sizes)]
     crop = tuple(slice(start, start + points) for start, (points, _) in zip(starts, sizes))
     y = (y[(slice(None), *crop, slice(None))] if channels_last else y[(..., *crop)]).to(x.dtype)
     if shortcut is None:

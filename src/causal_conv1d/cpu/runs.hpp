@@ -20,7 +20,8 @@ struct Runs {
   Run const& last_of(std::int64_t n) const { return last.empty() ? first[n] : last[n]; }
 };
 
-// With `check` content out of order is an error that says where. Exported for libfaltung_cuda, which checks copies of index tensors.
+// With `check` content out of order is an error that says where. Exported for libfaltung_cuda, which checks copies of
+// index tensors.
 FALTUNG_API Runs cut(Problem const&, Index const&, bool check);
 
 // An element of an index tensor.

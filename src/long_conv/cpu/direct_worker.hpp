@@ -84,14 +84,20 @@ void for_each_tile(Extents const& begin, Extents const& extents, Extents const& 
 }
 
 // Tiles of outputs in groups of at most `most` that see their input alike: one geometry serves a group, each tile in
-// lanes of its own.
+// lanes of its own. On a circular axis no two tiles do: their turns come at other places.
 inline std::vector<std::vector<Tile>> tiles_alike(Correlation const& c, Index most) {
   struct Group {
     Extents extents;
     BoxAxis box[3];
     std::vector<Tile> tiles;
   };
-  std::vector<Group> groups;
+  std::vector<std::vector<Tile>> result;
+  if (most == 1 || std::any_of(c.axes.begin(), c.axes.end(), [](CorrelationAxis const& axis) { return axis.wraps; })) {
+    for_each_tile({}, c.outputs, c.output_tile, [&](Tile const& tile) { result.push_back({tile}); });
+    return result;
+  }
+  std::vector<Group> open;  // one of a geometry, and there are few geometries
+  auto const same = [](Segment const& a, Segment const& b) { return a.begin == b.begin && a.end == b.end; };
   for_each_tile({}, c.outputs, c.output_tile, [&](Tile const& tile) {
     Group seen{tile.extents(), {}, {tile}};
     for (int i = 0; i < 3; ++i) {
@@ -99,20 +105,21 @@ inline std::vector<std::vector<Tile>> tiles_alike(Correlation const& c, Index mo
       seen.box[i] = make_box(c.axes[i], {tile.begin[i], tile.end[i]}, {first, first + c.taps[i]},
                              direct_functions().halo(seen.extents.data(), i));
     }
-    auto const same = [](Segment const& a, Segment const& b) { return a.begin == b.begin && a.end == b.end; };
-    for (auto& group : groups) {
-      bool alike = Index(group.tiles.size()) < most && group.extents == seen.extents;
+    for (auto& group : open) {
+      bool alike = group.extents == seen.extents;
       for (int i = 0; alike && i < 3; ++i)
-        alike = same(group.box[i].real, seen.box[i].real) && same(group.box[i].box, seen.box[i].box) &&
-                (!c.axes[i].wraps || group.box[i].source == seen.box[i].source);
+        alike = same(group.box[i].real, seen.box[i].real) && same(group.box[i].box, seen.box[i].box);
       if (!alike) continue;
       group.tiles.push_back(tile);
+      if (Index(group.tiles.size()) < most) return;
+      result.push_back(std::move(group.tiles));
+      group = std::move(open.back());
+      open.pop_back();
       return;
     }
-    groups.push_back(std::move(seen));
+    open.push_back(std::move(seen));
   });
-  std::vector<std::vector<Tile>> result;
-  for (auto& group : groups) result.push_back(std::move(group.tiles));
+  for (auto& group : open) result.push_back(std::move(group.tiles));
   return result;
 }
 

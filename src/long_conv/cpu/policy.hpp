@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "long_conv/cpu/transformed.hpp"
 #include "long_conv/problem.hpp"
 
 namespace faltung::long_conv::cpu {
@@ -83,9 +84,7 @@ inline double transform_time(Problem const& p, bool in_double) {
     // Pairs of slices of the outermost axis, each a product along the other two.
     auto const& [extent, filter, centre, boundary] = p.axes[0];
     double const depth = double(extent), pairs = meeting_pairs(depth, 1 - std::min(depth, double(filter)), 1);
-    Problem slice = p;
-    slice.axes[0] = {.extent = 1, .filter = 1, .centre = 0, .boundary = Boundary::zero};
-    return pairs * transform_time(slice, in_double);
+    return pairs * transform_time(transformed::slice_of(p), in_double);
   }
   if (causal > 1)
     return (longest > 64 ? cost.in_tiles : cost.doubly_causal) * std::sqrt(points * taps) *

@@ -91,21 +91,18 @@ void forward(Problem const& p, ForwardArgs const& a) {
 
 // Three causal axes: slices of the outermost one convolved with each other over the other two, a distance at a time,
 // summed in double.
-Problem slice_of(Problem p) {
-  p.axes[0] = {.extent = 1, .filter = 1, .centre = 0, .boundary = Boundary::zero};
-  return p;
-}
-
 template <typename Real>
 void forward_by_slices(Problem const& p, ForwardArgs const& a) {
   Problem const slice = slice_of(p);
   auto const plan = transformed_plan<Real>(slice.axes, causality(p));
   auto const at = [](auto view, Dtype dtype, std::int64_t i) {
-    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>, std::byte const, std::byte>;
+    using Byte =
+        std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(view.data)>>, std::byte const, std::byte>;
     view.data = static_cast<Byte*>(view.data) + i * view.strides.spatial[0] * size_of(dtype);
     return view;
   };
-  std::int64_t const planes = p.batch * p.channels, extent = p.axes[0].extent, points = slice.axes[1].extent * slice.axes[2].extent;
+  std::int64_t const planes = p.batch * p.channels, extent = p.axes[0].extent,
+                     points = slice.axes[1].extent * slice.axes[2].extent;
   // A part of a plane is every so-many-th slice of its outputs, since the later ones have more to do.
   std::int64_t const parts = std::min<std::int64_t>(extent, planes < 2 * num_threads() ? 2 * num_threads() : 1);
   parallel_for(a.runtime.parallel, planes * parts, [&](std::int64_t begin, std::int64_t end) {

@@ -46,7 +46,8 @@ struct Geometry {
   AxisKind middle_kind, column_kind;
   std::int64_t period;  // Toeplitz columns: direct sums stay within runs of so many columns
   std::int64_t middle_points,
-      column_points;  // of a spectrum: lengths of the transforms, or distances of a Toeplitz product, or what tiles take
+      column_points;  // of a spectrum: lengths of the transforms, or distances of a Toeplitz product, or what tiles
+                      // take
   fft::Passes<Real> middle, columns;  // of length 1 where there is nothing to transform
   fft::Passes<Real> tile;             // AxisKind::tiles: of 2 period points
   std::int64_t tile_distances;        // AxisKind::tiles: between tiles of columns, this one (0) included
@@ -61,9 +62,12 @@ struct Geometry {
 
 // Elements of the buffers, in units of Real.
 //   half:     a half-transformed plane, [groups * lanes][half_pitch][re, im][lanes]
-//   group:    one group in work, [middle_points][column_capacity][re, im][lanes]; behind it, where columns are in tiles,
-//             the transforms of the tiles, [2 period][tile_pitch][re, im][lanes], a tile being [middle][tile of columns]
-//   spectrum: [groups][middle_points][column_points][re, im][lanes]; with tiles a group of it is [middle_points][period],
+//   group:    one group in work, [middle_points][column_capacity][re, im][lanes]; behind it, where columns are in
+//   tiles,
+//             the transforms of the tiles, [2 period][tile_pitch][re, im][lanes], a tile being [middle][tile of
+//             columns]
+//   spectrum: [groups][middle_points][column_points][re, im][lanes]; with tiles a group of it is
+//   [middle_points][period],
 //             taps within a tile, then [2 period][middle_points][tile_distances]
 //   work:     [rows.length or 2 period][re, im][lanes]
 // Strips of `lanes` columns between two rows of `half`: odd, so that the rows of a column do not all fall on one set of

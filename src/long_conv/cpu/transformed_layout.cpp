@@ -52,8 +52,7 @@ double cost_of(Layout const& l, int lanes) {
   }
   double const paired = l.real_axis == RealAxis::hermitian ? std::ceil(strips / 2) : strips;
   return lanes * (paired * fft::cost(int(l.lengths[0])) + transposition + within +
-                  groups * (l.image[2] * transform(1) + l.lengths[1] * transform(2) + product + between_tiles)) *
-         (l.tile_rows ? double((l.tiled_extent + l.tile_rows - 1) / l.tile_rows) : 1.0);
+                  groups * (l.image[2] * transform(1) + l.lengths[1] * transform(2) + product + between_tiles));
 }
 
 // Tries the row lengths that could pay, keeps the cheapest.
@@ -177,31 +176,40 @@ Layouts choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNee
   }
   int const axis = causal.back(), middle = causal.size() == 2 ? causal[0] : axis == 1 ? 0 : 1;
   auto const extent = axes[axis].extent, rows = axes[middle].extent;
-  auto const middle_distances = std::min(rows, is_causal(axes[middle]) ? axes[middle].filter : 1);
-  auto const offer_blocks = [&](std::optional<Layout>& to, std::int64_t block, Level level, std::int64_t period) {
-    std::int64_t const blocks = (extent + block - 1) / block;
-    // Tap o meets block distances floor(o / block) and the next.
-    auto const distances = std::min(period ? period : blocks, (axes[axis].filter - 1) / block + 2);
+  // Tap o meets block distances floor(o / block) and the next.
+  auto const distances_of = [&](int of, std::int64_t block, std::int64_t blocks) {
+    return std::min(blocks, (axes[of].filter - 1) / block + 2);
+  };
+  // tile_rows: of the middle axis that are served at a time; 0: all.
+  auto const offer_blocks = [&](std::optional<Layout>& to, std::int64_t block, Level level, std::int64_t period,
+                                std::int64_t tile_rows = 0) {
+    std::int64_t const blocks = (extent + block - 1) / block, served = tile_rows ? tile_rows : rows;
+    auto const middle_distances = std::min(served, is_causal(axes[middle]) ? axes[middle].filter : 1);
     Layout const layout{.arrangement = Arrangement::causal_blocks,
                         .level = level,
                         .period = period,
+                        .tile_rows = tile_rows,
                         .walk = {{axis, middle, axis}, {1, 1, block}},
-                        .image = {block, rows, blocks},
-                        .lengths = {0, middle_distances, distances},
+                        .image = {block, served, blocks},
+                        .lengths = {0, middle_distances, distances_of(axis, block, period ? period : blocks)},
                         .kinds = {AxisKind::transform, AxisKind::toeplitz, AxisKind::strict_toeplitz},
                         .wrapped = block - 1};
     offer(to, layout, 2 * block, false, lanes);
   };
-  std::optional<Layout> between;
+  std::optional<Layout> earlier;
+  double least = 0;
+  auto const consider = [&](Layout const& within, std::optional<Layout> const& between, double cost) {
+    if (best && cost >= least) return;
+    best = within;
+    earlier = between;
+    least = cost;
+  };
   for (std::int64_t block = lanes; block < 2 * extent || block == lanes;
        block += std::max<std::int64_t>(lanes, round_up(block / 4, lanes))) {
     if (!fft::is_smooth(int(block))) continue;
     std::optional<Layout> single;
     offer_blocks(single, block, Level::only, 0);
-    if (!best || single->cost < best->cost + (between ? between->cost : 0.0)) {
-      best = single;
-      between.reset();
-    }
+    consider(*single, std::nullopt, single->cost);
     // Two levels: the second one must have a few runs to pay. Periods are multiples of what a Toeplitz product does at
     // a time.
     if (rows > 1) continue;
@@ -210,47 +218,30 @@ Layouts choose_causal_layout(std::array<Axis, 3> const& axes, std::array<AxisNee
       std::optional<Layout> within, runs;
       offer_blocks(within, block, Level::within_runs, period);
       offer_blocks(runs, block * period, Level::between_runs, 0);
-      if (within->cost + runs->cost < best->cost + (between ? between->cost : 0.0)) {
-        best = within;
-        between = runs;
-      }
+      consider(*within, runs, within->cost + runs->cost);
     }
   }
   if (causal.size() == 2 && std::max(extent, rows) > precise_extent)
     for (std::int64_t const tile_rows : {16, 32, 48, 64})
       for (std::int64_t const block : {16, 32, 48, 64}) {
         if (tile_rows >= rows || block >= extent || block % lanes != 0) continue;
-        std::int64_t const blocks = (extent + block - 1) / block, row_blocks = (rows + tile_rows - 1) / tile_rows;
-        std::optional<Layout> within, earlier;
-        offer(within,
-              Layout{.arrangement = Arrangement::causal_blocks,
-                     .tile_rows = tile_rows,
-                     .tiled_extent = rows,
-                     .walk = {{axis, middle, axis}, {1, 1, block}},
-                     .image = {block, tile_rows, blocks},
-                     .lengths = {0, std::min(tile_rows, axes[middle].filter),
-                                 std::min(blocks, (axes[axis].filter - 1) / block + 2)},
-                     .kinds = {AxisKind::transform, AxisKind::toeplitz, AxisKind::strict_toeplitz},
-                     .wrapped = block - 1},
-              2 * block, false, lanes);
-        auto const distances = std::min(blocks, (axes[axis].filter - 1) / block + 2);
-        Layout tiles{.arrangement = Arrangement::causal_tiles,
-                     .period = block,
-                     .tile_distances = distances,
-                     .walk = {{middle, middle, axis}, {1, tile_rows, 1}},
-                     .image = {tile_rows, row_blocks, extent},
-                     .lengths = {0, std::min(row_blocks, (axes[middle].filter - 1) / tile_rows + 2),
-                                 block + 2 * block * distances},
-                     .kinds = {AxisKind::transform, AxisKind::strict_toeplitz, AxisKind::tiles},
-                     .wrapped = tile_rows - 1};
-        tiles.positions[2] = std::min(axes[axis].filter, extent);
-        offer(earlier, tiles, 2 * tile_rows, false, lanes);
-        if (within->cost + earlier->cost < best->cost + (between ? between->cost : 0.0)) {
-          best = within;
-          between = earlier;
-        }
+        std::int64_t const row_blocks = (rows + tile_rows - 1) / tile_rows;
+        std::int64_t const distances = distances_of(axis, block, (extent + block - 1) / block);
+        std::optional<Layout> within, tiles;
+        offer_blocks(within, block, Level::only, 0, tile_rows);
+        Layout layout{.arrangement = Arrangement::causal_tiles,
+                      .period = block,
+                      .tile_distances = distances,
+                      .walk = {{middle, middle, axis}, {1, tile_rows, 1}},
+                      .image = {tile_rows, row_blocks, extent},
+                      .lengths = {0, distances_of(middle, tile_rows, row_blocks), block + 2 * block * distances},
+                      .kinds = {AxisKind::transform, AxisKind::strict_toeplitz, AxisKind::tiles},
+                      .wrapped = tile_rows - 1};
+        layout.positions[2] = std::min(axes[axis].filter, extent);
+        offer(tiles, layout, 2 * tile_rows, false, lanes);
+        consider(*within, tiles, within->cost * double(row_blocks) + tiles->cost);
       }
-  return {*best, between};
+  return {*best, earlier};
 }
 
 }  // namespace

@@ -43,22 +43,20 @@ AxisNeeds needs_of(Axis const&);
 enum class Causality { exact, rounded };
 
 enum class Arrangement {
-  grid,          // each axis of the plane is an axis of the problem
-  four_step,     // one long axis as rows x columns in the order of memory, with twiddles between the two transforms
+  grid,           // each axis of the plane is an axis of the problem
+  four_step,      // one long axis as rows x columns in the order of memory, with twiddles between the two transforms
   causal_blocks,  // one causal axis: columns are blocks, rows the places in a block
   causal_tiles    // two causal axes: rows are the places in a block of the first, middle its blocks, columns the second
 };
 
-// A long causal axis in two levels: blocks within a run of blocks, and runs as the blocks of a second layout. Two causal
-// axes: rows of tiles with themselves, and what they get from earlier rows of tiles by a second layout.
+// A long causal axis in two levels: blocks within a run of blocks, and runs as the blocks of a second layout.
 enum class Level { only, within_runs, between_runs };
 
 struct Layout {
   Arrangement arrangement = Arrangement::grid;
   Level level = Level::only;
-  std::int64_t period = 0;     // blocks of a run, columns of a tile; 0 where all blocks are one run
-  std::int64_t tile_rows = 0;  // of the middle axis that are served at a time, of tiled_extent in all; 0: all
-  std::int64_t tiled_extent = 0;
+  std::int64_t period = 0;          // blocks of a run, columns of a tile; 0 where all blocks are one run
+  std::int64_t tile_rows = 0;       // of the middle axis that are served at a time; 0: all
   std::int64_t tile_distances = 0;  // causal_tiles: between tiles of columns
   Walk walk;
   Extents image;      // extents of the plane
@@ -67,7 +65,7 @@ struct Layout {
   RealAxis real_axis = RealAxis::right_angle;
   std::array<AxisKind, 3> kinds = {AxisKind::transform, AxisKind::transform, AxisKind::transform};
   std::int64_t wrapped = 0;  // rows of a filter's plane, the last ones, that hold offsets below 0
-  double cost = 0;           // relative, of one image forward
+  double cost = 0;           // relative, of one plane forward
 };
 
 struct Layouts {

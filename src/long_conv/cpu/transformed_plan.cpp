@@ -77,17 +77,22 @@ std::vector<Piece> four_step_pieces(Layout const& l, std::array<AxisNeeds, 3> co
   return pieces;
 }
 
+// An axis in blocks: the whole ones as one piece, what is left as another. body(first block, blocks, points of each).
+template <typename Body>
+void for_each_blocks(std::int64_t extent, std::int64_t block, Body&& body) {
+  auto const full = extent / block, rest = extent % block;
+  if (full) body(std::int64_t(0), full, block);
+  if (rest) body(full, std::int64_t(1), rest);
+}
+
 std::vector<Piece> causal_block_image(Layout const& l, std::array<Axis, 3> const& axes) {
   int const axis = l.walk.axis[0];
-  auto const block = l.walk.step[2], full = axes[axis].extent / block, rest = axes[axis].extent % block;
+  auto const block = l.walk.step[2];
   std::vector<Piece> pieces;
-  auto const add = [&](std::int64_t first, std::int64_t blocks, std::int64_t length) {
-    Piece piece{.extents = {length, l.image[1], blocks}, .source = {}, .plane = first};
-    piece.source[axis] = first * block;
-    pieces.push_back(piece);
-  };
-  if (full) add(0, full, block);
-  if (rest) add(full, 1, rest);
+  for_each_blocks(axes[axis].extent, block, [&](std::int64_t first, std::int64_t blocks, std::int64_t length) {
+    pieces.push_back({.extents = {length, l.image[1], blocks}, .source = {}, .plane = first});
+    pieces.back().source[axis] = first * block;
+  });
   return pieces;
 }
 
@@ -126,19 +131,16 @@ std::vector<Piece> causal_block_pieces(Layout const& l, std::array<Axis, 3> cons
   return pieces;
 }
 
-// Rows of tiles: the same along the first axis of the plane, whose distances are the middle axis; columns are the taps of
-// the second causal axis.
+// Rows of tiles: the same along the first axis of the plane, whose distances are the middle axis; columns are the taps
+// of the second causal axis.
 std::vector<Piece> causal_tile_image(Layout const& l, std::array<Axis, 3> const& axes, std::int64_t pitch) {
   int const axis = l.walk.axis[0];
-  auto const rows = l.walk.step[1], full = axes[axis].extent / rows, rest = axes[axis].extent % rows;
+  auto const rows = l.walk.step[1];
   std::vector<Piece> pieces;
-  auto const add = [&](std::int64_t first, std::int64_t count, std::int64_t length) {
-    Piece piece{.extents = {length, count, l.image[2]}, .source = {}, .plane = first * pitch};
-    piece.source[axis] = first * rows;
-    pieces.push_back(piece);
-  };
-  if (full) add(0, full, rows);
-  if (rest) add(full, 1, rest);
+  for_each_blocks(axes[axis].extent, rows, [&](std::int64_t first, std::int64_t count, std::int64_t length) {
+    pieces.push_back({.extents = {length, count, l.image[2]}, .source = {}, .plane = first * pitch});
+    pieces.back().source[axis] = first * rows;
+  });
   return pieces;
 }
 
@@ -146,14 +148,15 @@ std::vector<Piece> causal_tile_pieces(Layout const& l, std::array<Axis, 3> const
                                       std::int64_t pitch) {
   int const axis = l.walk.axis[0];
   std::vector<Piece> pieces;
-  for_each_block_run(l, axes[axis], l.walk.step[1], l.lengths[1],
-                     [&](std::int64_t d, std::int64_t distances, std::int64_t tap, std::int64_t row, std::int64_t rows) {
-                       Piece piece{.extents = {rows, distances, l.positions[2]},
-                                   .source = source,
-                                   .plane = (row * l.positions[1] + d) * pitch};
-                       piece.source[axis] = tap;
-                       pieces.push_back(piece);
-                     });
+  for_each_block_run(
+      l, axes[axis], l.walk.step[1], l.lengths[1],
+      [&](std::int64_t d, std::int64_t distances, std::int64_t tap, std::int64_t row, std::int64_t rows) {
+        Piece piece{.extents = {rows, distances, l.positions[2]},
+                    .source = source,
+                    .plane = (row * l.positions[1] + d) * pitch};
+        piece.source[axis] = tap;
+        pieces.push_back(piece);
+      });
   return pieces;
 }
 
@@ -273,8 +276,7 @@ std::shared_ptr<TransformedPlan<Real>> make_plan(std::array<Axis, 3> const& axes
     case Arrangement::causal_tiles:
       plan.image = causal_tile_image(l, axes, image_pitch);
       plan.image_is_padded = plan.image.size() != 1;
-      if (auto const source =
-              single_taps(needs, centres, [&](int i) { return i == axis || i == l.walk.axis[2]; }))
+      if (auto const source = single_taps(needs, centres, [&](int i) { return i == axis || i == l.walk.axis[2]; }))
         plan.filter = causal_tile_pieces(l, axes, *source, filter_pitch);
       break;
   }

@@ -38,7 +38,8 @@ class Staging {
   static bool transposes(Plan const& plan) { return plan.arrangement == Arrangement::causal_blocks; }
   bool transposes() const { return transposes(plan_); }
 
-  // The plane of a tensor that lies in memory as the staged plane would: the kernels work on it where it is. Null elsewhere.
+  // The plane of a tensor that lies in memory as the staged plane would: the kernels work on it where it is. Null
+  // elsewhere.
   template <typename View>
   auto in_place(View const& view, Dtype dtype, std::int64_t b, Channels channels) const {
     auto const& g = plan_.geometry.image;
@@ -53,8 +54,8 @@ class Staging {
     return alike ? static_cast<Element*>(view.data) + offset : nullptr;
   }
 
-  // Between an image in the order of the problem, [extents], and its plane. `middle`: of the middle axis, from the first
-  // on.
+  // Between an image in the order of the problem, [extents], and its plane. `middle`: of the middle axis, from the
+  // first on.
   void line_to_plane(Real const* line, Extents const& extents, std::int64_t middle, Real* plane) const {
     if (plan_.image_is_padded || middle < plan_.geometry.image.middle) std::fill_n(plane, plan_.image_plane, Real(0));
     for_each_piece(middle, [&](Piece const& piece) {

@@ -14,7 +14,8 @@ namespace faltung::long_conv::cpu::transformed {
 template <typename Real>
 class Task : Staging<Real> {
   using Staging<Real>::p_, Staging<Real>::plan_, Staging<Real>::kernels_, Staging<Real>::tensor, Staging<Real>::at,
-      Staging<Real>::transposes, Staging<Real>::line_to_plane, Staging<Real>::plane_to_line, Staging<Real>::in_plane, Staging<Real>::in_place;
+      Staging<Real>::transposes, Staging<Real>::line_to_plane, Staging<Real>::plane_to_line, Staging<Real>::in_plane,
+      Staging<Real>::in_place;
 
  public:
   using typename Staging<Real>::Plan;
@@ -98,7 +99,7 @@ class Task : Staging<Real> {
 
   // y = result + shortcut x
   void store_image(View const& y, ConstVector const& shortcut, ConstView const& x, std::int64_t b, Channels channels) {
-    if (target_ && !transposes()) return;
+    if (target_) return;
     Real factors[most_lanes] = {};
     if (shortcut.data) {
       std::int64_t const first = channels.first * shortcut.stride;
@@ -197,9 +198,7 @@ class Task : Staging<Real> {
   static std::size_t group_room(Plan const& plan, int planes) {
     return std::max(plan.group * planes, plan.earlier ? plan.earlier->group * planes : 0);
   }
-  static std::size_t work_room(Plan const& plan) {
-    return std::max(plan.work, plan.earlier ? plan.earlier->work : 0);
-  }
+  static std::size_t work_room(Plan const& plan) { return std::max(plan.work, plan.earlier ? plan.earlier->work : 0); }
   // half, group and work of a filter, one after the other.
   static std::size_t kernel_room(TransformedPlan<double> const& plan) {
     return plan.filter_half + plan.group + plan.work;
@@ -212,8 +211,8 @@ class Task : Staging<Real> {
                          (needs_gradient ? room(plan.spectrum * capacity) : 0) + room(half_room(plan, planes)) +
                          room(group_room(plan, planes)) + room(work_room(plan));
     if (transposes(plan))
-      result += room(within_room(plan) * capacity) + room(plan.image_plane) +
-                room(count_of(image_extents(p)) * capacity);
+      result +=
+          room(within_room(plan) * capacity) + room(plan.image_plane) + room(count_of(image_extents(p)) * capacity);
     if (plan.earlier)
       result += Filters<Real>::bytes(p, *plan.earlier, capacity) + room(plan.earlier->image_plane) +
                 room(count_of(image_extents(p)));

@@ -12,8 +12,8 @@ namespace faltung::long_conv::cpu::FALTUNG_SIMD {
 // Terms of a chain of sums in fp32; longer sums are made of such chains.
 constexpr Index chain = 64;
 
-// A Toeplitz product over two axes: x [rows][pitch] with k [rows][pitch], distances from `first` on and below `rows` and
-// `pitch` of k.
+// A Toeplitz product over two axes: x [rows][pitch] with k [rows][pitch], distances from `first` on and below `rows`
+// and `pitch` of k.
 template <typename Real>
 struct Toeplitz {
   Vector<Real>* x;
@@ -86,8 +86,8 @@ void toeplitz_product(Geometry<Real> const& g, Vector<Real> const* k, Vector<Rea
   bool const rows = g.middle_kind == AxisKind::toeplitz;
   for (Index middle = (rows ? g.image.middle : g.middle_points) - 1; middle >= 0; --middle)
     if (rows)
-      toeplitz_row<Real>({x, g.column_capacity, k, g.middle_points, g.column_points, 0, first}, middle,
-                         g.image.columns, g.period);
+      toeplitz_row<Real>({x, g.column_capacity, k, g.middle_points, g.column_points, 0, first}, middle, g.image.columns,
+                         g.period);
     else
       toeplitz_row<Real>({x + 2 * middle * g.column_capacity, g.column_capacity, k + 2 * middle * g.column_points, 1,
                           g.column_points, 0, first},
