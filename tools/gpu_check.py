@@ -9,6 +9,10 @@
 
 --operators chooses among long_conv and causal_conv1d. Exit code 1 when anything failed."""
 import argparse
+import collections
+import concurrent.futures
+import importlib
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -28,16 +32,54 @@ def build():
 
 
 def sanitize(arguments):
-    """The verify step over every `stride`-th case under each tool."""
+    """The verify step over every `sanitize_every`-th case under each tool, all tools at once."""
+    command = [sys.executable, os.path.abspath(__file__), "--library", arguments.library, "--operators", *arguments.operators,
+               "--every", str(arguments.sanitize_every), "--small", "verify"]
+    runs = {tool: subprocess.Popen(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", *command], stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True) for tool in TOOLS}
     failures = 0
-    for tool in TOOLS:
-        command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", sys.executable, os.path.abspath(__file__),
-                   "--library", arguments.library, "--operators", *arguments.operators, "--every", str(arguments.sanitize_every), "--small", "verify"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        print(f"sanitize {tool}: {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
-        if done.returncode:
-            print(done.stdout[-1500:], done.stderr[-500:])
+    for tool, run in runs.items():
+        output = run.communicate()[0]
+        print(f"sanitize {tool}: {'ok' if run.returncode == 0 else 'FAILED'}", flush=True)
+        if run.returncode:
+            print(output[-2000:])
             failures += 1
+    return failures
+
+
+def run_share(module, function, arguments, share, shares):
+    """One share of a step, in a process of its own when there are several."""
+    import torch
+    from gpu_library import Library
+    if shares > 1:
+        torch.set_num_threads(max(1, os.cpu_count() // shares))
+    return getattr(importlib.import_module(module), function)(Library(arguments.library), arguments, share, shares)
+
+
+def in_shares(module, function, arguments):
+    """The results of all shares of a step, --jobs at a time."""
+    if arguments.jobs == 1:
+        return [run_share(module, function, arguments, 0, 1)]
+    with concurrent.futures.ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn")) as pool:
+        shares = [pool.submit(run_share, module, function, arguments, share, arguments.jobs) for share in range(arguments.jobs)]
+        return [share.result() for share in shares]
+
+
+def verify(operator, module, arguments):
+    failures, count, worst = 0, 0, collections.defaultdict(float)
+    for share_failures, share_count, share_worst in in_shares(module, "verify", arguments):
+        failures, count = failures + share_failures, count + share_count
+        for key, value in share_worst.items():
+            worst[key] = max(worst[key], value)
+    for key, value in sorted(worst.items()):
+        print(f"  {' '.join(key):45s} worst error / bound {value:.3f}")
+    print(f"verify {operator}: {count} cases, {failures} failures", flush=True)
+    return failures
+
+
+def promises(arguments):
+    failures = sum(in_shares("gpu_verify", "promises", arguments))
+    print(f"promises: {failures} failures", flush=True)
     return failures
 
 
@@ -48,6 +90,7 @@ def main():
     parser.add_argument("--library", default=os.path.join(ROOT, "build", "gpu"), help="folder of libfaltung.so and libfaltung_cuda.so")
     parser.add_argument("--output", default=os.path.join(ROOT, "bench", "results", "h200"), help="folder of the JSON records")
     parser.add_argument("--every", type=int, default=1, help="verify every n-th case only")
+    parser.add_argument("--jobs", type=int, default=1, help="processes among which verify and promises share their cases")
     parser.add_argument("--small", action="store_true", help="verify small cases only")
     parser.add_argument("--sanitize-every", type=int, default=7)
     parser.add_argument("--commit", default="", help="for the records, where the machine has no git checkout")
@@ -58,25 +101,21 @@ def main():
     failures = 0
     if "build" in arguments.steps:
         arguments.library = build()
-    if {"verify", "promises", "bench"} & set(arguments.steps):
-        from gpu_library import Library
-        library = Library(arguments.library)
     long_conv, causal_conv1d = (name in arguments.operators for name in ("long_conv", "causal_conv1d"))
     if "verify" in arguments.steps and long_conv:
-        from gpu_verify import verify
-        failures += verify(library, arguments)
+        failures += verify("long_conv", "gpu_verify", arguments)
     if "verify" in arguments.steps and causal_conv1d:
-        from gpu_causal_verify import verify
-        failures += verify(library, arguments)
+        failures += verify("causal_conv1d", "gpu_causal_verify", arguments)
     if "promises" in arguments.steps and long_conv:
-        from gpu_verify import promises
-        failures += promises(library)
+        failures += promises(arguments)
     if "sanitize" in arguments.steps:
         failures += sanitize(arguments)
     if "bench" in arguments.steps:
         if failures:
             print("bench: not run, since the checks before it failed")
         else:
+            from gpu_library import Library
+            library = Library(arguments.library)
             if long_conv:
                 from gpu_bench import bench
                 bench(library, arguments)

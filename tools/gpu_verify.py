@@ -139,9 +139,8 @@ def errors_of(library, case, seed):
     return results
 
 
-def verify(library, arguments):
-    print(library.info().replace("\n", "; "))
-    failures, count, worst = 0, 0, collections.defaultdict(float)
+def check_references(library):
+    """That the two references agree."""
     for filters, boundary in itertools.product(((63, 63), (30, 31)), ("zero", "circular", ("causal", "zero"))):
         inputs = [torch.randn(2, 2, 32, 32, dtype=torch.float64), torch.randn(2, 2, 32, 32, dtype=torch.float64),
                   torch.randn(2, *filters, dtype=torch.float64), torch.randn(2, dtype=torch.float64)]
@@ -150,9 +149,17 @@ def verify(library, arguments):
                                    reference_of(library, small, inputs, dict(boundary=boundary))):
             if not relative(value, expected) < 1e-13:
                 raise SystemExit(f"the two references differ at {small}")
-    for index, case in enumerate(cases()):
-        if index % arguments.every or not any(part in str(case) for part in arguments.only.split(",")):
-            continue
+
+
+def verify(library, arguments, share, shares):
+    """Every `shares`-th case from `share` on: [failures, cases, {(implementation, dtype, result): worst error / bound}]"""
+    if share == 0:
+        print(library.info().replace("\n", "; "))
+        check_references(library)
+    failures, count, worst = 0, 0, collections.defaultdict(float)
+    chosen = [(index, case) for index, case in enumerate(cases())
+              if index % arguments.every == 0 and any(part in str(case) for part in arguments.only.split(","))]
+    for index, case in chosen[share::shares]:
         if arguments.small and case.batch * case.channels * math.prod(case.extents) * math.prod(case.filters) > 2e7:
             continue
         count += 1
@@ -162,17 +169,13 @@ def verify(library, arguments):
                 worst[key] = max(worst[key], error / limit if limit else error)
                 if not error <= limit:
                     failures += 1
-                    if failures <= 40:
-                        print(f"FAILED {case}: {name} by {implementation}: error {error:.3e}, bound {limit:.3e}, rounding {ideal:.3e}", flush=True)
+                    print(f"FAILED {case}: {name} by {implementation}: error {error:.3e}, bound {limit:.3e}, rounding {ideal:.3e}", flush=True)
         except Exception as problem:
             failures += 1
             print(f"FAILED {case}: {type(problem).__name__}: {problem}", flush=True)
             if "illegal" in str(problem) or "unspecified launch" in str(problem):
                 break
-    for key, value in sorted(worst.items()):
-        print(f"  {' '.join(key):45s} worst error / bound {value:.3f}")
-    print(f"verify: {count} cases, {failures} failures", flush=True)
-    return failures
+    return failures, count, dict(worst)
 
 
 def equal_bits(a, b):
@@ -180,7 +183,8 @@ def equal_bits(a, b):
     return torch.equal(a.contiguous().view(kind), b.contiguous().view(kind))
 
 
-def promises(library):
+def promises(library, arguments, share, shares):
+    """The promises that no error bound shows; grids of every dtype, every `shares`-th from `share` on."""
     failures = 0
 
     def expect(condition, text):
@@ -195,35 +199,37 @@ def promises(library):
             return [y]
         return [y, *library.long_conv_backward(dy, x, k, gradients=(torch.empty_like(x), torch.empty_like(k), None), **options)[:2]]
 
-    for dtype in (BF16, FP16, FP32, FP64):
-        for extents in ((14, 14), (16, 16), (32, 32), (40, 40), (64, 64), (100, 96), (300,), (9000,), (12, 20, 17)):
-            case = Case(9, 5, extents, tuple(2 * n - 1 for n in extents), dtype)
-            x, dy, k, _ = make_inputs(case, extents[0])
-            first = run(x, dy, k)
-            repeats = 100 if extents[0] in (16, 32, 64, 100, 300) else 5
-            expect(all(all(map(equal_bits, first, run(x, dy, k))) for _ in range(repeats)), f"repeats bitwise: {case}")
-            for b in (1, 2, 3, 8):
-                part = run(x[:b], dy[:b], k)
-                expect(equal_bits(part[0], first[0][:b]) and equal_bits(part[1], first[1][:b]), f"bits independent of B = {b}: {case}")
-            part = run(x[3:4, 2:3], dy[3:4, 2:3], k[2:3])
-            expect(equal_bits(part[0], first[0][3:4, 2:3]) and equal_bits(part[1], first[1][3:4, 2:3]), f"bits independent of C: {case}")
-            last = x.movedim(1, -1).contiguous().movedim(-1, 1)
-            expect(equal_bits(run(last, dy, k)[0].contiguous(), first[0]), f"bits independent of strides: {case}")
-            per_sample = k[None].expand(9, *k.shape).contiguous()
-            expect(equal_bits(run(x, dy, per_sample)[0], first[0]), f"bits independent of sharing: {case}")
-            for poison in (math.nan, math.inf, 1e30):
-                spoilt = x.clone()
-                spoilt[4, 1] = poison
-                spoilt_y = run(spoilt, dy, k, gradients=False)[0]
-                others = torch.ones(9, 5, dtype=torch.bool, device="cuda")
-                others[4, 1] = False
-                expect(equal_bits(spoilt_y[others], first[0][others]), f"{poison} stays in its image: {case}")
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                captured = run(x, dy, k)
-            graph.replay()
-            torch.cuda.synchronize()
-            expect(all(map(equal_bits, captured, first)), f"same bits from a graph: {case}")
+    grids = ((14, 14), (16, 16), (32, 32), (40, 40), (64, 64), (100, 96), (300,), (9000,), (12, 20, 17))
+    for dtype, extents in list(itertools.product((BF16, FP16, FP32, FP64), grids))[share::shares]:
+        case = Case(9, 5, extents, tuple(2 * n - 1 for n in extents), dtype)
+        x, dy, k, _ = make_inputs(case, extents[0])
+        first = run(x, dy, k)
+        repeats = 100 if extents[0] in (16, 32, 64, 100, 300) else 5
+        expect(all(all(map(equal_bits, first, run(x, dy, k))) for _ in range(repeats)), f"repeats bitwise: {case}")
+        for b in (1, 2, 3, 8):
+            part = run(x[:b], dy[:b], k)
+            expect(equal_bits(part[0], first[0][:b]) and equal_bits(part[1], first[1][:b]), f"bits independent of B = {b}: {case}")
+        part = run(x[3:4, 2:3], dy[3:4, 2:3], k[2:3])
+        expect(equal_bits(part[0], first[0][3:4, 2:3]) and equal_bits(part[1], first[1][3:4, 2:3]), f"bits independent of C: {case}")
+        last = x.movedim(1, -1).contiguous().movedim(-1, 1)
+        expect(equal_bits(run(last, dy, k)[0].contiguous(), first[0]), f"bits independent of strides: {case}")
+        per_sample = k[None].expand(9, *k.shape).contiguous()
+        expect(equal_bits(run(x, dy, per_sample)[0], first[0]), f"bits independent of sharing: {case}")
+        for poison in (math.nan, math.inf, 1e30):
+            spoilt = x.clone()
+            spoilt[4, 1] = poison
+            spoilt_y = run(spoilt, dy, k, gradients=False)[0]
+            others = torch.ones(9, 5, dtype=torch.bool, device="cuda")
+            others[4, 1] = False
+            expect(equal_bits(spoilt_y[others], first[0][others]), f"{poison} stays in its image: {case}")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = run(x, dy, k)
+        graph.replay()
+        torch.cuda.synchronize()
+        expect(all(map(equal_bits, captured, first)), f"same bits from a graph: {case}")
+    if share != 0:
+        return failures
     empty = torch.empty(0, 2, 16, 16, device="cuda", dtype=BF16)
     k = torch.randn(2, 31, 31, device="cuda").to(BF16)
     dk = torch.full_like(k, math.nan)
@@ -237,5 +243,4 @@ def promises(library):
             later = x.clone()
             later[..., first:] = 1e10
             expect(equal_bits(library.long_conv_forward(later, k, boundary="causal")[..., :first], y[..., :first]), f"causal to the bit, L = {length}, from {first}, {dtype}")
-    print(f"promises: {failures} failures", flush=True)
     return failures
