@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles a small model with both operators ahead of time: a folder with model.pt2, an example input and the output that it should give.
 
-    python package.py FOLDER
+    python package.py FOLDER [cpu|cuda]
 
 The model is written with torch.fft: faltung.compile.rewrite puts the operator into the exported graph. run.cpp runs the package without Python.
 """

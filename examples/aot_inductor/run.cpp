@@ -1,9 +1,9 @@
 // Runs the package that package.py makes, in a process without Python:
-//   run LIBFALTUNG_TORCH FOLDER
-// The package calls the operators by name, so their library has to be loaded before: it registers them with torch.
-// With T the folder of the installed torch (python -c 'import torch; print(torch.__path__[0])'):
+//   run FOLDER cpu|cuda LIBFALTUNG_TORCH [LIBFALTUNG_TORCH_CUDA]
+// The package calls the operators by name, so their libraries have to be loaded before: they register them with torch. One made for
+// CUDA needs both. With T the folder of the installed torch (python -c 'import torch; print(torch.__path__[0])'):
 //   c++ -std=c++20 -isystem $T/include -isystem $T/include/torch/csrc/api/include run.cpp -o run -L$T/lib -Wl,-rpath,$T/lib
-//     -Wl,--no-as-needed -ltorch_cpu -lc10 -ldl
+//     -Wl,--no-as-needed -ltorch_cpu -lc10 -ldl        (for CUDA also -ltorch_cuda -lc10_cuda)
 // Prints the largest difference from the output that Python wrote, and exits 1 where that is more than rounding.
 #include <dlfcn.h>
 
@@ -28,12 +28,14 @@ at::Tensor read(std::string const& path) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 3) return std::fprintf(stderr, "usage: %s LIBFALTUNG_TORCH FOLDER\n", arguments[0]), 2;
-  if (!dlopen(arguments[1], RTLD_NOW)) return std::fprintf(stderr, "%s\n", dlerror()), 2;
-  std::string const folder = arguments[2];
+  if (count < 4) return std::fprintf(stderr, "usage: %s FOLDER cpu|cuda LIBRARY...\n", arguments[0]), 2;
+  std::string const folder = arguments[1];
+  at::Device const device(arguments[2]);
+  for (int i = 3; i < count; ++i)
+    if (!dlopen(arguments[i], RTLD_NOW)) return std::fprintf(stderr, "%s\n", dlerror()), 2;
   torch::inductor::AOTIModelPackageLoader model(folder + "/model.pt2");
 
-  auto const x = read(folder + "/input.bin"), expected = read(folder + "/expected.bin");
+  auto const x = read(folder + "/input.bin").to(device), expected = read(folder + "/expected.bin").to(device);
   std::vector<at::Tensor> const outputs = model.run({x});
   auto const difference = (outputs.at(0) - expected).abs().max().item<double>();
   std::printf("batch %ld: largest difference %.1e\n", long(x.size(0)), difference);
