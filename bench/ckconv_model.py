@@ -156,12 +156,13 @@ def main():
     parser.add_argument("--whole", action="store_true", help="compile the model as a whole, not block by block")
     parser.add_argument("--seconds", type=float, default=2.0, help="of timing, each form")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS)
+    parser.add_argument("--cache", action="store_true", help="take compiled code from Inductor's caches (rewritten chains may not be counted then)")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     device = arguments.device
     arguments.batch = arguments.batch or (32 if device == "cuda" else 4)
     arguments.channels = arguments.channels or (384 if device == "cuda" else 64)
-    torch._inductor.config.force_disable_caches = True  # stats count compilations
+    torch._inductor.config.force_disable_caches = not arguments.cache  # stats count compilations
     records, steps, reference = [], [], None
 
     def write():

@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::int64_t max_width = 256;
 
-std::string shape_text(std::initializer_list<std::int64_t> shape) {
-  std::string text = "[";
-  for (auto const extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
-}
-
 }  // namespace
 
 void check_layout(faltung_layout layout, faltung_activation activation) {
@@ -32,13 +26,13 @@ void check_floating(Tensor const& t, char const* name, Data data) {
 
 void check_shape(Tensor const& t, char const* name, std::initializer_list<std::int64_t> expected, char const* words) {
   require(t.rank == int(expected.size()) && std::equal(expected.begin(), expected.end(), t.shape), name, ": expected ",
-          words, " = ", shape_text(expected), ", got ", faltung::shape_text(t));
+          words, " = ", shape_text(expected), ", got ", shape_text(t));
 }
 
 void check_weight(Tensor const& weight, Tensor const& x, std::int64_t channels, char const* name, Data data) {
   check_floating(weight, name, data);
   check_same_device(weight, name, x, "x");
-  require(weight.rank == 2, name, ": expected shape [channels, width], got ", faltung::shape_text(weight));
+  require(weight.rank == 2, name, ": expected shape [channels, width], got ", shape_text(weight));
   require(weight.shape[0] == channels, name, " has ", weight.shape[0], " channels, x has ", channels);
   require(weight.shape[1] >= 1 && weight.shape[1] <= max_width, name, ": expected a width from 1 to ", max_width,
           ", got ", weight.shape[1]);
@@ -47,7 +41,7 @@ void check_weight(Tensor const& weight, Tensor const& x, std::int64_t channels, 
 void check_vector(Tensor const& t, char const* name, Tensor const& x, std::int64_t channels, Data data) {
   check_floating(t, name, data);
   check_same_device(t, name, x, "x");
-  require(t.rank == 1, name, ": expected shape [channels], got ", faltung::shape_text(t));
+  require(t.rank == 1, name, ": expected shape [channels], got ", shape_text(t));
   require(t.shape[0] == channels, name, " has ", t.shape[0], " channels, x has ", channels);
 }
 
@@ -56,7 +50,7 @@ void check_like(Tensor const& t, char const* name, Tensor const& like, char cons
   require_type(t.dtype == like.dtype, name, " is ", name_of(t.dtype), ", ", like_name, " is ", name_of(like.dtype));
   check_same_device(t, name, like, like_name);
   require(t.rank == like.rank && std::equal(t.shape, t.shape + t.rank, like.shape), name, " must have the shape of ",
-          like_name, ", ", faltung::shape_text(like), ", got ", faltung::shape_text(t));
+          like_name, ", ", shape_text(like), ", got ", shape_text(t));
 }
 
 void check_index(Tensor const& t, char const* name, IndexTypes types, Tensor const& x, Data data) {
@@ -80,7 +74,7 @@ void check_state(Tensor const& t, char const* name, Problem const& p, Tensor con
   bool const fits = t.rank == 3 && t.shape[0] == p.sequences && t.shape[1] == p.channels &&
                     (t.shape[2] == p.width - 1 || t.shape[2] == p.width);
   require(fits, name, ": expected [sequences, channels, width - 1 or width] = [", p.sequences, ", ", p.channels, ", ",
-          p.width - 1, " or ", p.width, "], got ", faltung::shape_text(t));
+          p.width - 1, " or ", p.width, "], got ", shape_text(t));
 }
 
 Problem validate(Direction direction, Tensor const& x, Tensor const& weight, Options const& options, Data x_data,
@@ -91,7 +85,7 @@ Problem validate(Direction direction, Tensor const& x, Tensor const& weight, Opt
   check_floating(x, "x", x_data);
   Axes const axes{options.layout == FALTUNG_CHANNELS_LAST};
   require(x.rank == 3, "x must be ", axes.last ? "[batch, time, channels]" : "[batch, channels, time]", ", got shape ",
-          faltung::shape_text(x));
+          shape_text(x));
   auto const channels = x.shape[axes.channel()];
   check_weight(weight, x, channels, "weight", weight_data);
   // Optional inputs are read by whatever reads x or the weight.
@@ -120,7 +114,7 @@ Problem validate(Direction direction, Tensor const& x, Tensor const& weight, Opt
   if (auto const cu_seqlens = options.cu_seqlens) {
     check_index(*cu_seqlens, "cu_seqlens", IndexTypes::int32_or_int64, x, cut_data);
     require(cu_seqlens->rank == 1 && cu_seqlens->shape[0] >= 1, "cu_seqlens: expected shape [sequences + 1], got ",
-            faltung::shape_text(*cu_seqlens));
+            shape_text(*cu_seqlens));
     require(p.batch == 1, "cu_seqlens: packed sequences need a batch of 1, got x with a batch of ", p.batch);
     p.cut = Sequences::packed;
     p.sequences = cu_seqlens->shape[0] - 1;

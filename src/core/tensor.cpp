@@ -4,11 +4,23 @@
 #include "core/error.hpp"
 
 namespace faltung {
+namespace {
 
-std::string shape_text(faltung_tensor const& tensor) {
-  std::string text = "[";
-  for (int i = 0; i < tensor.rank; ++i) text += (i ? ", " : "") + std::to_string(tensor.shape[i]);
-  return text + "]";
+// "cpu", "cuda:1"; composed when it is printed, as ShapeText.
+struct DeviceText {
+  faltung_tensor const& tensor;
+  friend std::ostream& operator<<(std::ostream& out, DeviceText text) {
+    if (text.tensor.device == FALTUNG_CPU) return out << "cpu";
+    return out << "cuda:" << text.tensor.device_index;
+  }
+};
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, ShapeText text) {
+  out << '[';
+  for (std::size_t i = 0; i < text.extents.size(); ++i) out << (i ? ", " : "") << text.extents[i];
+  return out << ']';
 }
 
 std::int64_t element_count(faltung_tensor const& tensor) {
@@ -51,11 +63,8 @@ void check_tensor(faltung_tensor const& tensor, char const* name, bool data_is_r
 
 void check_same_device(faltung_tensor const& tensor, char const* name, faltung_tensor const& other,
                        char const* other_name) {
-  auto const device_text = [](faltung_tensor const& t) {
-    return t.device == FALTUNG_CPU ? std::string("cpu") : "cuda:" + std::to_string(t.device_index);
-  };
-  require_type(device_text(tensor) == device_text(other), name, " is on ", device_text(tensor), ", ", other_name,
-               " is on ", device_text(other));
+  bool const same = tensor.device == other.device && (tensor.device == FALTUNG_CPU || tensor.device_index == other.device_index);
+  require_type(same, name, " is on ", DeviceText{tensor}, ", ", other_name, " is on ", DeviceText{other});
 }
 
 void check_writable(faltung_tensor const& tensor, char const* name) {

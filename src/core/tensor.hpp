@@ -1,13 +1,23 @@
 // Checks and words about tensors, shared by the operators' api.cpp.
 #pragma once
-#include <string>
+#include <cstdint>
+#include <initializer_list>
+#include <ostream>
+#include <span>
 
 #include "faltung/faltung.h"
 
 namespace faltung {
 
-// "[8, 64, 32, 32]"
-std::string shape_text(faltung_tensor const&);
+// Prints as "[8, 64, 32, 32]". Composed when it is printed: the arguments of a `require` that holds are evaluated too, and a dozen
+// strings a call cost more than all its checks.
+struct ShapeText {
+  std::span<std::int64_t const> extents;
+  friend std::ostream& operator<<(std::ostream&, ShapeText);
+};
+
+inline ShapeText shape_text(faltung_tensor const& tensor) { return {{tensor.shape, std::size_t(tensor.rank)}}; }
+inline ShapeText shape_text(std::initializer_list<std::int64_t> extents) { return {{extents.begin(), extents.size()}}; }
 
 std::int64_t element_count(faltung_tensor const&);
 

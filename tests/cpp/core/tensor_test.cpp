@@ -21,8 +21,8 @@ std::string failure_of(Tensor const& tensor, bool read = true) {
 }
 
 TEST(Tensor, words) {
-  EXPECT_EQ(shape_text(view(memory, {8, 64, 32})), "[8, 64, 32]");
-  EXPECT_EQ(shape_text(view(memory, {})), "[]");
+  EXPECT_EQ(concatenate(shape_text(view(memory, {8, 64, 32}))), "[8, 64, 32]");
+  EXPECT_EQ(concatenate(shape_text(view(memory, {}))), "[]");
   EXPECT_EQ(element_count(view(memory, {2, 3, 4})), 24);
   EXPECT_EQ(element_count(view(memory, {2, 0, 4})), 0);
   faltung_tensor empty = view(memory, {1, 3, 0});
