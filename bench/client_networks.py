@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A training step of nvSubquadratic's networks (forward, backward, AdamW): as they are, with the drop-ins, compiled, and compiled with the lowering.
 
-    python bench/client_networks.py [--device cuda|cpu] [--threads N] [--json FILE] [--no-inductor] [--quick]
+    python bench/client_networks.py [--device cuda|cpu] [--threads N] [--json FILE] [--networks NAME...] [--dtypes NAME...] [--forms FORM...] [--quick]
 
 nvsubquadratic is fetched by pip, as for tests/clients. Outputs and gradients of each form are compared with those of the network as it is before
-anything is timed (torch's own compiled form is not timed where it is wrong, and the table says so: torch 2.13 gets filter gradients of a network with
-two such chains wrong on the CPU); the time is that of steps one after another, host and device together.
+anything is timed (torch's own compiled form is not timed where it is wrong or does not compile, and the table says so: torch 2.13 gets filter gradients
+of a network with two such chains wrong on the CPU, torch 2.11 has no Triton type for complex numbers); the time is that of steps one after another, host
+and device together. Records are written as they are made; those of other networks and dtypes that the file holds stay.
 """
 import argparse
 import copy
@@ -24,6 +25,7 @@ import packages  # noqa: E402
 import torch  # noqa: E402
 
 AS_IS, DROP_IN, COMPILED, LOWERED = "as it is", "with the drop-ins", "compiled", "compiled with the lowering"
+FORMS = (AS_IS, DROP_IN, COMPILED, LOWERED)
 LIMITS = {"float32": 1e-4, "bfloat16": 6e-2}  # of outputs and gradients against the network as it is
 
 
@@ -85,12 +87,18 @@ def measure_network(name, build, shape, dtype, device, forms, seconds):
         torch._dynamo.reset()
         faltung.compile.reset_lowering_stats()
         model = make(build, form, state, device, dtype)
-        gradients, steps[form] = stepper(model, x, dtype)
-        results[form] = gradients()
+        gradients, step = stepper(model, x, dtype)
+        try:
+            results[form], steps[form] = gradients(), step
+        except torch._dynamo.exc.TorchDynamoException:
+            if form != COMPILED:
+                raise
         if form == LOWERED:
             rewritten = faltung.compile.lowering_stats().get("rewritten", 0)
     errors = {}
-    for form in forms[1:]:
+    for form in results:
+        if form == AS_IS:
+            continue
         pairs = [(a, b) for a, b in zip(results[form], results[AS_IS]) if b.norm() > 1e-6]
         if dtype != torch.float32:  # small gradients are mostly rounding there: all of them together
             pairs = [pairs[0], tuple(torch.cat([pair[i].flatten().float() for pair in pairs[1:]]) for i in (0, 1))]
@@ -113,7 +121,9 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1, help="of the CPU")
     parser.add_argument("--json", type=Path, help="where the records go (default: bench/results/<machine>/client_networks.json)")
-    parser.add_argument("--no-inductor", action="store_true", help="leave the compiled forms out")
+    parser.add_argument("--networks", nargs="+", choices=("CKConvND", "Hyena", "ViT-5"), default=["CKConvND", "Hyena", "ViT-5"])
+    parser.add_argument("--dtypes", nargs="+", choices=tuple(LIMITS), help="default: float32, on a GPU bfloat16 (autocast) too")
+    parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help=f"{AS_IS!r} and {DROP_IN!r} are always among them")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each form of a network")
     parser.add_argument("--quick", action="store_true", help="small networks, a moment each")
     options = parser.parse_args()
@@ -122,24 +132,25 @@ def main():
     torch._inductor.config.force_disable_caches = True
     if options.device == "cpu":
         torch.set_num_threads(options.threads)
-    forms = [AS_IS, DROP_IN] + ([] if options.no_inductor else [COMPILED, LOWERED])
-    dtypes = (torch.float32, torch.bfloat16) if options.device == "cuda" else (torch.float32,)
+    forms = [form for form in FORMS if form in (AS_IS, DROP_IN, *options.forms)]
+    dtypes = options.dtypes or (["float32", "bfloat16"] if options.device == "cuda" else ["float32"])
+    name = torch.cuda.get_device_name() if options.device == "cuda" else measure.processor()
+    path = options.json or measure.RESULTS / ("h200" if "H200" in name else options.device) / "client_networks.json"
     records = []
-    for name, (build, shape) in networks(options.device, options.quick).items():
-        for dtype in dtypes:
-            records.append(measure_network(name, build, shape, dtype, options.device, forms, 0.05 if options.quick else options.seconds))
+    for network, (build, shape) in networks(options.device, options.quick).items():
+        for dtype in dtypes if network in options.networks else ():
+            records.append(measure_network(network, build, shape, getattr(torch, dtype), options.device, forms, 0.05 if options.quick else options.seconds))
             if options.device == "cpu":
                 records[-1]["threads"] = torch.get_num_threads()
+            measure.write_records(path, records, replaces=("network", "dtype"))
     rows = [
         [r["network"], r["dtype"], *(f"{time:.3g}" for time in (r["peers"][AS_IS]["wall_ms"], r["wall_ms"])), f"{r['peers'][AS_IS]['wall_ms'] / r['wall_ms']:.1f}",
-         *(f"{r['peers'][form]['wall_ms']:.3g}" if form in r["peers"] else f"wrong by {r['error'][form]:.1g}" for form in forms[2:]),
+         *(f"{r['peers'][form]['wall_ms']:.3g}" if form in r["peers"] else f"wrong by {r['error'][form]:.1g}" if form in r["error"] else "does not compile"
+           for form in forms[2:]),
          str(r["rewritten"]), f"{max(error for form, error in r['error'].items() if form == DROP_IN or form in r['peers']):.1e}"]
         for r in records
     ]  # fmt: skip
     measure.print_table(["network", "dtype", "as it is, ms", "drop-ins, ms", "ratio", *(f"{form}, ms" for form in forms[2:]), "rewritten", "difference"], rows)
-    name = torch.cuda.get_device_name() if options.device == "cuda" else measure.processor()
-    path = options.json or measure.RESULTS / ("h200" if "H200" in name else options.device) / "client_networks.json"
-    measure.write_records(path, records)
     print(f"Wrote {path}")
 
 

@@ -87,17 +87,22 @@ def header() -> dict:
     return {
         "machine": {"processor": processor(), "cores": len(os.sched_getaffinity(0)), "architecture": platform.machine()},
         "versions": {"faltung": faltung.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        "commit": git("rev-parse", "--short=12", "HEAD") + ("+changes" if dirty else ""),
+        # FALTUNG_COMMIT: where the tree that is measured was carried to a machine without its history.
+        "commit": os.environ.get("FALTUNG_COMMIT") or git("rev-parse", "--short=12", "HEAD") + ("+changes" if dirty else ""),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
 
-def write_records(path: Path, records: list[dict]) -> None:
-    """Writes the records; those of other operators that the file holds already stay."""
-    operators = {record["operator"] for record in records}
+def write_records(path: Path, records: list[dict], replaces: Sequence[str] = ()) -> None:
+    """Writes the records; those of other operators that the file holds already stay, and those that differ in one of the keys `replaces`."""
+
+    def identity(record):
+        return json.dumps([record.get(key) for key in ("operator", *replaces)])
+
+    replaced = {identity(record) for record in records}
     kept = []
     if path.exists():
-        kept = [record for record in json.loads(path.read_text())["records"] if record["operator"] not in operators]
+        kept = [record for record in json.loads(path.read_text())["records"] if identity(record) not in replaced]
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join("  " + json.dumps(record) for record in kept + records)
     top = json.dumps(header(), indent=1).rstrip("}\n")
