@@ -63,7 +63,8 @@ void check_tensor(faltung_tensor const& tensor, char const* name, bool data_is_r
 
 void check_same_device(faltung_tensor const& tensor, char const* name, faltung_tensor const& other,
                        char const* other_name) {
-  bool const same = tensor.device == other.device && (tensor.device == FALTUNG_CPU || tensor.device_index == other.device_index);
+  bool const same =
+      tensor.device == other.device && (tensor.device == FALTUNG_CPU || tensor.device_index == other.device_index);
   require_type(same, name, " is on ", DeviceText{tensor}, ", ", other_name, " is on ", DeviceText{other});
 }
 
