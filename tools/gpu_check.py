@@ -42,7 +42,7 @@ def sanitize(arguments):
         output = run.communicate()[0]
         print(f"sanitize {tool}: {'ok' if run.returncode == 0 else 'FAILED'}", flush=True)
         if run.returncode:
-            print(output[-2000:])
+            print("\n".join([line for line in output.splitlines() if line.startswith(("=========", "FAILED"))][:60]))
             failures += 1
     return failures
 
