@@ -1,13 +1,14 @@
 // Runs the package that package.py makes, in a process without Python:
 //   run FOLDER cpu|cuda LIBFALTUNG_TORCH [LIBFALTUNG_TORCH_CUDA]
 // The package calls the operators by name, so their libraries have to be loaded before: they register them with torch.
-// One made for CUDA needs both. With T the folder of the installed torch (python -c 'import torch; print(torch.__path__[0])'):
-//   c++ -std=c++20 -isystem $T/include -isystem $T/include/torch/csrc/api/include run.cpp -o run -L$T/lib -Wl,-rpath,$T/lib
+// One made for CUDA needs both. With T the folder of the installed torch (python -c 'import torch;
+// print(torch.__path__[0])'):
+//   c++ -std=c++20 -isystem $T/include -isystem $T/include/torch/csrc/api/include run.cpp -o run -L$T/lib
+//   -Wl,-rpath,$T/lib
 //     -Wl,--no-as-needed -ltorch_cpu -lc10 -ldl (for CUDA also -ltorch_cuda -lc10_cuda)
 // Prints the largest difference from the output that Python wrote, and exits 1 where that is more than rounding.
-#include <dlfcn.h>
-
 #include <ATen/ATen.h>
+#include <dlfcn.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <cstdio>

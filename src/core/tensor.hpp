@@ -9,8 +9,8 @@
 
 namespace faltung {
 
-// Prints as "[8, 64, 32, 32]". Composed when it is printed: the arguments of a `require` that holds are evaluated too, and a dozen
-// strings a call cost more than all its checks.
+// Prints as "[8, 64, 32, 32]". Composed when it is printed: the arguments of a `require` that holds are evaluated too,
+// and a dozen strings a call cost more than all its checks.
 struct ShapeText {
   std::span<std::int64_t const> extents;
   friend std::ostream& operator<<(std::ostream&, ShapeText);
