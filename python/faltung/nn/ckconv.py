@@ -91,10 +91,11 @@ class _CKConv(nn.Module):
             if condition is not None:
                 condition = condition.to(lags[0].dtype)
             grid = torch.stack(torch.meshgrid(*lags, indexing="ij"), -1)
-            k = self.network(grid, condition) * self.scale
-            if self.mask is not None:
-                k = k * self.mask(lags).movedim(0, -1)
-            return k if self.channels_last else k.movedim(-1, -1 - self.rank)
+            k = self.network(grid, condition) * self.scale if self.channels_last else self.network.outputs_first(grid, condition, self.scale)
+            if self.mask is None:
+                return k
+            mask = self.mask(lags)
+            return k * (mask.movedim(0, -1) if self.channels_last else mask)
 
     def forward(self, x, condition=None):
         if x.dim() != self.rank + 2:

@@ -47,6 +47,22 @@ class Siren(nn.Module):
             nn.init.zeros_(self.film.bias)
 
     def forward(self, points, condition=None):
+        return self.output(self._hidden(points, condition))
+
+    def outputs_first(self, points, condition=None, scale=1.0):
+        """scale times `forward`, as [outputs, *points] or [batch, outputs, *points], contiguous: what a convolution of channels first reads fastest."""
+        hidden = self._hidden(points, condition)
+        axes = hidden.shape[0 if condition is None else 1 : -1]
+        weight, bias, hidden = self.output.weight, self.output.bias, hidden.flatten(-1 - len(axes), -2).transpose(-1, -2)
+        if bias is None:
+            found = torch.matmul(weight * scale, hidden)
+        elif condition is None:
+            found = torch.addmm(bias[:, None], weight, hidden, beta=scale, alpha=scale)
+        else:
+            found = torch.baddbmm(bias[:, None], weight.expand(hidden.shape[0], -1, -1), hidden, beta=scale, alpha=scale)
+        return found.unflatten(-1, axes)
+
+    def _hidden(self, points, condition):
         if (condition is None) != (self.film is None):
             raise ValueError(f"condition: expected {'None' if self.film is None else '[batch, film]'}, got {condition if condition is None else tuple(condition.shape)}")
         changes = None
@@ -59,7 +75,7 @@ class Siren(nn.Module):
             if changes is not None:
                 points = (1 + changes[..., i, 0, :]) * points + changes[..., i, 1, :]
             points = torch.sin((self.hidden_omega_0 if i else self.omega_0) * points)
-        return self.output(points)
+        return points
 
     def extra_repr(self):
         return f"omega_0={self.omega_0}, hidden_omega_0={self.hidden_omega_0}"
