@@ -9,11 +9,14 @@ people may run it:
     lowered, bf16 filters    as "lowered, graphs" (on the CPU: as "lowered") with filters rounded to bf16, which a GPU serves faster on larger grids
     operator                 faltung.long_conv, eager                fft_backend="faltung"
     operator, compiled       the same under torch.compile
+    chain, captured          the whole step of "chain", optimiser included, captured in one CUDA graph: without the host, and without Inductor
+    operator, captured       likewise of "operator"
 
     python bench/ckconv_model.py [--device cuda|cpu] [--grid N] [--forms FORM...] [--json FILE]
 
 On a GPU B=32, C=384 on 14x14 or 64x64 points; on the CPU smaller. Forward, loss, backward, AdamW. Prints milliseconds of a step (median, host and
-device), the peak of memory, what was rewritten, and how far loss and gradients are from those of the eager chain; each form's line as soon as it is measured.
+device), the peak of memory, what was rewritten, and how far loss and gradients, and the loss of the fifth step, are from those of the eager chain; each form's
+line as soon as it is measured.
 """
 import argparse
 import json
@@ -31,7 +34,7 @@ from faltung import nn as faltung_nn  # noqa: E402
 from faltung.compile import lowering, lowering_options, lowering_stats, reset_lowering_stats  # noqa: E402
 from torch import nn  # noqa: E402
 
-FORMS = ("chain", "compiled", "lowered", "lowered, graphs", "lowered, bf16 filters", "operator", "operator, compiled")
+FORMS = ("chain", "compiled", "lowered", "lowered, graphs", "lowered, bf16 filters", "operator", "operator, compiled", "chain, captured", "operator, captured")
 
 
 class Block(nn.Module):
@@ -65,14 +68,15 @@ class Step:
         torch.manual_seed(0)
         backend = "faltung" if form.startswith("operator") else "torch_fft"
         self.model = Model(arguments.channels, arguments.grid, backend, torch.bfloat16 if "bf16" in form else None, arguments.blocks).to(device)
-        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=device == "cuda")
+        self.graph = None
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=device == "cuda", capturable="captured" in form)
         self.images = torch.randn(arguments.batch, 3, 4 * arguments.grid, 4 * arguments.grid, device=device)
         self.labels = torch.randint(10, (arguments.batch,), device=device)
         self.device, self.form = device, form
         self.graphs = device == "cuda" and form in ("lowered, graphs", "lowered, bf16 filters")
         options = {"mode": "reduce-overhead"} if self.graphs else {"options": lowering_options()} if form.startswith("lowered") else {}
         # Block by block, which all share one compilation; or the model as a whole.
-        if form not in ("chain", "operator"):
+        if "compiled" in form or "lowered" in form:
             for module in [self.model] if arguments.whole else self.model.blocks:
                 module.compile(**options)
 
@@ -87,12 +91,36 @@ class Step:
             loss.backward()
         return loss.detach().clone(), torch.cat([p.grad.flatten().float() for p in self.model.parameters()])
 
+    def warm_up(self):
+        """Three steps; then the form "captured" has its graph."""
+        if "captured" not in self.form:
+            for _ in range(3):
+                self()
+            return
+        other = torch.cuda.Stream()  # where torch wants the steps before a capture
+        other.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(other):
+            for _ in range(3):
+                self._step()
+        torch.cuda.current_stream().wait_stream(other)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self._step()
+
+    def _step(self):
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.loss()
+        loss.backward()
+        self.optimiser.step()
+        self.last_loss = loss.detach()
+
     def __call__(self):
         if self.graphs:
             torch.compiler.cudagraph_mark_step_begin()
-        self.optimiser.zero_grad(set_to_none=True)
-        self.loss().backward()
-        self.optimiser.step()
+        if self.graph is not None:
+            self.graph.replay()
+        else:
+            self._step()
         if self.device == "cuda":
             torch.cuda.synchronize()
 
@@ -107,8 +135,9 @@ def measure_form(form, arguments, device, reference):
     loss, gradients = step.first()
     compile_seconds = time.perf_counter() - start
     stats = lowering_stats()
-    for _ in range(3):
-        step()
+    step.warm_up()
+    step()
+    later = step.last_loss.clone()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     times = []
@@ -128,8 +157,9 @@ def measure_form(form, arguments, device, reference):
         record["difference"] = {
             "loss": abs(float(loss - reference[0])) / float(reference[0]),
             "gradients": float((gradients - reference[1]).norm() / reference[1].norm()),
+            "loss of the fifth step": abs(float(later - reference[2])) / float(reference[2]),
         }
-    return record, (loss, gradients), step
+    return record, (loss, gradients, later), step
 
 
 def time_in_turns(records, steps, seconds):
@@ -143,7 +173,6 @@ def time_in_turns(records, steps, seconds):
             found.append((time.perf_counter() - start) * 1e3)
     for record, found in zip(records, times):
         record["wall_ms"], record["steps"] = statistics.median(found), len(found)
-
 
 
 def main():
@@ -172,7 +201,7 @@ def main():
             arguments.json.write_text(json.dumps({**measure.header(), "device": name, "records": records}, indent=1) + "\n")
 
     for form in arguments.forms:
-        if form == "lowered, graphs" and device != "cuda":
+        if device != "cuda" and (form == "lowered, graphs" or "captured" in form):
             continue
         try:
             record, outcome, step = measure_form(form, arguments, device, reference)

@@ -60,7 +60,7 @@ class Siren(nn.Module):
             found = torch.addmm(bias[:, None], weight, hidden, beta=scale, alpha=scale)
         else:
             found = torch.baddbmm(bias[:, None], weight.expand(hidden.shape[0], -1, -1), hidden, beta=scale, alpha=scale)
-        return found.unflatten(-1, axes)
+        return found.reshape(*found.shape[:-1], *axes)
 
     def _hidden(self, points, condition):
         if (condition is None) != (self.film is None):
