@@ -55,18 +55,22 @@ Causality causality(Problem const& p) {
   return p.direction == Direction::forward ? Causality::exact : Causality::rounded;
 }
 
-// Planes that are staged together: a register's worth of channels where they are neighbours in memory.
+// Planes that are staged together: a register's worth of channels where they are neighbours in memory, those of the
+// images or those of the filters (`filters`: of k, or of dk where k is not read), as long as the spectra of as many
+// filters do not leave the caches. Measured with such filters, forward, 64 x 64 points: 9.5 ms by single planes, 2.8
+// so.
 template <typename Real>
-int block_of(Problem const& p) {
-  return p.unit_stride == UnitStride::channel
-             ? int(std::min<std::int64_t>(p.channels, transformed_kernels<Real>().lanes))
-             : 1;
+int block_of(Problem const& p, TransformedPlan<Real> const& plan, Strides const& filters) {
+  auto const lanes = transformed_kernels<Real>().lanes;
+  bool const filters_are = filters.channel == 1 && filters.spatial[2] != 1 && p.axes[2].filter > 1 &&
+                           plan.spectrum * lanes * sizeof(Real) <= std::size_t(16) << 20;
+  return p.unit_stride == UnitStride::channel || filters_are ? int(std::min<std::int64_t>(p.channels, lanes)) : 1;
 }
 
 template <typename Real>
 void forward(Problem const& p, ForwardArgs const& a) {
   auto const plan = transformed_plan<Real>(p.axes, causality(p));
-  int const block = block_of<Real>(p);
+  int const block = block_of<Real>(p, *plan, a.k.strides);
   std::int64_t const blocks = (p.channels + block - 1) / block;
   // Each task makes its filters' spectra; where channels are few, samples are split as well, at the price of making
   // them again.
@@ -153,7 +157,7 @@ double inner_product(Real const* a, Real const* b, TransformedPlan<Real> const& 
 template <typename Real>
 void backward(Problem const& p, BackwardArgs const& a) {
   auto const plan = transformed_plan<Real>(p.axes, causality(p));
-  int const block = block_of<Real>(p);
+  int const block = block_of<Real>(p, *plan, a.dx.data ? a.k.strides : a.dk.strides);
   std::int64_t const blocks = (p.channels + block - 1) / block,
                      chunks = (p.batch + gradient_chunk - 1) / gradient_chunk;
   bool const shared = p.sharing == FilterSharing::shared, needs_x = a.dk.data || a.dshortcut.data;
