@@ -12,14 +12,13 @@ people may run it:
     chain, captured          the whole step of "chain", optimiser included, captured in one CUDA graph: without the host, and without Inductor
     operator, captured       likewise of "operator"
 
-    python bench/ckconv_model.py [--device cuda|cpu] [--grid N] [--forms FORM...] [--json FILE]
+    python bench/ckconv_model.py [--device cuda|cpu] [--grids N...] [--forms FORM...] [--json FILE]
 
 On a GPU B=32, C=384 on 14x14 or 64x64 points; on the CPU smaller. Forward, loss, backward, AdamW. Prints milliseconds of a step (median, host and
 device), the peak of memory, what was rewritten, and how far loss and gradients, and the loss of the fifth step, are from those of the eager chain; each form's
-line as soon as it is measured.
+line as soon as it is measured. Records of other forms and grids that the file holds stay.
 """
 import argparse
-import json
 import statistics
 import time
 from pathlib import Path
@@ -178,7 +177,7 @@ def time_in_turns(records, steps, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--grid", type=int, default=14)
+    parser.add_argument("--grids", type=int, nargs="+", default=[14], metavar="N")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--channels", type=int)
     parser.add_argument("--blocks", type=int, default=6)
@@ -192,13 +191,16 @@ def main():
     arguments.batch = arguments.batch or (32 if device == "cuda" else 4)
     arguments.channels = arguments.channels or (384 if device == "cuda" else 64)
     torch._inductor.config.force_disable_caches = not arguments.cache  # stats count compilations
+    for grid in arguments.grids:
+        measure_grid(argparse.Namespace(**vars(arguments), grid=grid), device)
+
+
+def measure_grid(arguments, device):
     records, steps, reference = [], [], None
 
     def write():
         if arguments.json:
-            arguments.json.parent.mkdir(parents=True, exist_ok=True)
-            name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
-            arguments.json.write_text(json.dumps({**measure.header(), "device": name, "records": records}, indent=1) + "\n")
+            measure.write_records(arguments.json, records, replaces=("shape", "form"))
 
     for form in arguments.forms:
         if device != "cuda" and (form == "lowered, graphs" or "captured" in form):
@@ -219,6 +221,7 @@ def main():
         write()
         if device == "cpu":
             steps.append(step)
+        del step  # a GPU's memory is measured form by form
     if steps:
         time_in_turns(records, steps, arguments.seconds)
         write()

@@ -125,11 +125,12 @@ def main():
     parser.add_argument("--dtypes", nargs="+", choices=tuple(LIMITS), help="default: float32, on a GPU bfloat16 (autocast) too")
     parser.add_argument("--forms", nargs="+", choices=FORMS, default=FORMS, help=f"{AS_IS!r} and {DROP_IN!r} are always among them")
     parser.add_argument("--seconds", type=float, default=2.0, help="for each form of a network")
+    parser.add_argument("--cache", action="store_true", help="take compiled code from Inductor's caches (rewritten chains may not be counted then)")
     parser.add_argument("--quick", action="store_true", help="small networks, a moment each")
     options = parser.parse_args()
     if reason := packages.find("nvsubquadratic"):
         raise SystemExit(f"nvsubquadratic: {reason}")
-    torch._inductor.config.force_disable_caches = True
+    torch._inductor.config.force_disable_caches = not options.cache
     if options.device == "cpu":
         torch.set_num_threads(options.threads)
     forms = [form for form in FORMS if form in (AS_IS, DROP_IN, *options.forms)]

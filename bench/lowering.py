@@ -5,7 +5,7 @@ faltung.compile. Shapes on a GPU: B=8, C=768, N = 16, 32, 64, K = 2N - 1; on the
     python bench/lowering.py [--device cuda|cpu] [--threads N] [--json FILE] [--plot FILE] [--seconds S] [--quick]
 
 The results of (c) are compared with a chain in double, and both compiled forms with the chain, before anything is timed. The time is that of calls one after
-another, host and device together (b2b, rotating over buffers on a GPU): what a training loop meets. Inductor's caches are off, so that stats count.
+another, host and device together (b2b, rotating over buffers on a GPU): what a training loop meets. Inductor's caches are off (--cache), so that stats count.
 """
 import argparse
 import sys
@@ -149,9 +149,10 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="of the CPU")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timing, each form")
     parser.add_argument("--quick", action="store_true", help="one small shape")
+    parser.add_argument("--cache", action="store_true", help="take compiled code from Inductor's caches (before torch 2.13, whose pass runs all the same)")
     options = parser.parse_args()
     device = options.device
-    torch._inductor.config.force_disable_caches = True
+    torch._inductor.config.force_disable_caches = not options.cache
     if device == "cpu":
         torch.set_num_threads(options.threads)
     batch, channels = (8, 768) if device == "cuda" else (8, 64)
