@@ -34,7 +34,7 @@ def networks(device, quick):
     import nvsubquadratic_models as models
     from nvsubquadratic.lazy_config import instantiate
 
-    batch, width, points, blocks = (2, 8, 8, 1) if quick else (32, 384, 32, 6) if device == "cuda" else (8, 64, 32, 2)
+    batch, width, points, blocks = (2, 8, 8, 1) if quick else (32, 384, 32, 2) if device == "cuda" else (8, 64, 32, 2)
     return {
         "CKConvND": (lambda: instantiate(models.ckconv(2, width, points=points)), (batch, points, points, width)),
         "Hyena": (lambda: models.Query(instantiate(models.hyena(2, width, points=points)), width), (batch, points, points, width)),

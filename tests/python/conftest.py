@@ -1,7 +1,7 @@
 """One thread a test process, so that pytest -n 2 does not oversubscribe two cores (test_threads.py sets its own), and NaN in all memory
 that torch hands out uninitialised: an output element that nobody writes fails its test.
 
-FALTUNG_TEST_DEVICE=cuda puts the tensors of all tests on a GPU (a matter of the tests of causal_conv1d so far: tools/gpu_check.py)."""
+FALTUNG_TEST_DEVICE=cuda puts the tensors of all tests on a GPU (`./run test` does so where there is one; `test_gpu` in that script says which files)."""
 
 import math
 import os
