@@ -182,9 +182,7 @@ void backward(Problem const& p, BackwardArgs const& a) {
         if (a.dx.data || a.dk.data) task.backward(c, a.dx.data, a.dk.data ? task.gradient(c) : nullptr);
       }
       if (a.dx.data) task.store_image(a.dx, a.shortcut, a.dy, b, channels);
-      if (!shared && a.dk.data)
-        for (int c = 0; c < channels.count; ++c)
-          task.store_filter_gradient(task.gradient(c), a.dk, b, channels.first + c);
+      if (!shared && a.dk.data) task.store_filter_gradients(task.gradient(0), a.dk, b, channels);
     }
   };
   auto const channels_of = [&](std::int64_t number) {
@@ -214,10 +212,7 @@ void backward(Problem const& p, BackwardArgs const& a) {
         for (std::size_t i = 0; i < channels.count * plan->spectrum; ++i)
           total[i] = chunk ? total[i] + task.gradient(0)[i] : task.gradient(0)[i];
       }
-      if (a.dk.data && shared)
-        for (int c = 0; c < channels.count; ++c)
-          task.store_filter_gradient(total ? total.get() + c * plan->spectrum : task.gradient(c), a.dk, 0,
-                                     channels.first + c);
+      if (a.dk.data && shared) task.store_filter_gradients(total ? total.get() : task.gradient(0), a.dk, 0, channels);
     }
   });
 
@@ -228,7 +223,7 @@ void backward(Problem const& p, BackwardArgs const& a) {
         Real* const total = sums.get() + c * chunks * plan->spectrum;
         for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
           for (std::size_t i = 0; i < plan->spectrum; ++i) total[i] += total[chunk * plan->spectrum + i];
-        task.store_filter_gradient(total, a.dk, 0, c);
+        task.store_filter_gradients(total, a.dk, 0, {c, 1});
       }
     });
   if (products)

@@ -83,33 +83,21 @@ class Filters : public Staging<Real> {
     load_planes(from, extents, PlaneScratch<Real>{within, std::int64_t(room), {0, plan_.geometry.image.rows, 1}});
   }
 
-  // dk of one channel of sample b, from the spectrum of the gradient.
-  void store_gradient(Real const* gradient, View const& dk, std::int64_t b, std::int64_t channel, Real* half,
-                      Real* group, Real* work) {
-    kernels_.filter_gradient(plan_.geometry, gradient, filters_, half, group, work);
+  // dk of channels of sample b, from the spectra of the gradients, one after another.
+  void store_gradients(Real const* gradients, View const& dk, std::int64_t b, Channels channels, Real* half,
+                       Real* group, Real* work) {
+    for (int c = 0; c < channels.count; ++c)
+      kernels_.filter_gradient(plan_.geometry, gradients + c * plan_.spectrum, filters_ + c * plan_.filter_plane, half,
+                               group, work);
     padded_ = false;
     Extents const extents = filter_extents(p_);
-    auto const target_tensor = tensor(dk, p_.k_dtype, b, {channel, 1});
+    auto const target = tensor(dk, p_.k_dtype, b, channels);
     if (each_tap_in_one_piece()) {
-      for (auto const& piece : plan_.filter)
-        store_planes(in_filter(piece), piece.extents.data(), at(target_tensor, piece));
+      for (auto const& piece : plan_.filter) store_planes(in_filter(piece), piece.extents.data(), at(target, piece));
       return;
     }
-    Real* const target = plan_.folds ? folded_ : taps_;
-    Extents const shape = plan_.folds ? plan_.folded : extents;
-    std::fill_n(target, count_of(shape), Real(0));
-    auto const& g = plan_.geometry.filter;
-    for (auto const& piece : plan_.filter) {
-      auto const [row_step, middle_step, column_step, first] = steps(piece, shape);
-      for (std::int64_t i = 0; i < piece.extents[0]; ++i)
-        for (std::int64_t j = 0; j < piece.extents[1]; ++j) {
-          Real const* const from = filters_ + piece.plane + (i * g.middle + j) * g.pitch;
-          Real* const row = target + first + i * row_step + j * middle_step;
-          for (std::int64_t m = 0; m < piece.extents[2]; ++m) row[m * column_step] += from[m];
-        }
-    }
-    if (plan_.folds) unfold(folded_, taps_);
-    store_planes(contiguous(taps_, extents), extents.data(), target_tensor);
+    for (int c = 0; c < channels.count; ++c) sum_pieces(c);
+    store_planes(contiguous(taps_, extents), extents.data(), target);
   }
 
  private:
@@ -120,6 +108,25 @@ class Filters : public Staging<Real> {
     bool const periodic = std::any_of(p_.axes.begin(), p_.axes.end(),
                                       [](Axis const& axis) { return axis.boundary == Boundary::circular; });
     return !plan_.folds && !periodic && taps == count_of(filter_extents(p_));
+  }
+
+  // The taps of a gradient's plane, several of whose positions may belong to one tap.
+  void sum_pieces(int c) {
+    Extents const extents = filter_extents(p_), shape = plan_.folds ? plan_.folded : extents;
+    Real* const taps = taps_ + c * count_of(extents);
+    Real* const target = plan_.folds ? folded_ + c * count_of(shape) : taps;
+    std::fill_n(target, count_of(shape), Real(0));
+    auto const& g = plan_.geometry.filter;
+    for (auto const& piece : plan_.filter) {
+      auto const [row_step, middle_step, column_step, first] = steps(piece, shape);
+      for (std::int64_t i = 0; i < piece.extents[0]; ++i)
+        for (std::int64_t j = 0; j < piece.extents[1]; ++j) {
+          Real const* const from = filters_ + c * plan_.filter_plane + piece.plane + (i * g.middle + j) * g.pitch;
+          Real* const row = target + first + i * row_step + j * middle_step;
+          for (std::int64_t m = 0; m < piece.extents[2]; ++m) row[m * column_step] += from[m];
+        }
+    }
+    if (plan_.folds) unfold(target, taps);
   }
 
   bool rows_are_neighbours() const {

@@ -11,7 +11,7 @@
 
 namespace faltung::long_conv::cpu::transformed {
 
-// Channels [first, first + count) of a task; more than one where x has unit stride over channels.
+// Channels [first, first + count) of a task; more than one where x or k has unit stride over channels.
 struct Channels {
   std::int64_t first;
   int count;

@@ -141,20 +141,24 @@ class Task : Staging<Real> {
 
   Real* gradient(int channel) const { return gradients_ + channel * plan_.spectrum; }
 
-  void store_filter_gradient(Real const* gradient, View const& dk, std::int64_t b, std::int64_t channel) {
+  // dk of channels of sample b, from the spectra of the gradients, one after another.
+  void store_filter_gradients(Real const* gradients, View const& dk, std::int64_t b, Channels channels) {
     // Sums in 3D come from so many points that the inverse in fp32 would be one error too many for the contract.
     bool const deep = std::all_of(p_.axes.begin(), p_.axes.end(), [](Axis const& axis) { return axis.extent > 1; });
     if constexpr (sizeof(Real) == sizeof(float))
       if (precise_ && deep && p_.x_dtype == FALTUNG_F32) {
         auto const& precise = *plan_.precise;
         double* const group = precise_memory_ + precise.filter_half;
-        kernels_.widen_spectrum(gradient, precise.geometry.groups,
-                                2 * precise.geometry.middle_points * precise.geometry.column_points,
-                                precise_->spectrum(0));
-        return precise_->store_gradient(precise_->spectrum(0), dk, b, channel, precise_memory_, group,
-                                        group + precise.group);
+        for (int c = 0; c < channels.count; ++c) {
+          kernels_.widen_spectrum(gradients + c * plan_.spectrum, precise.geometry.groups,
+                                  2 * precise.geometry.middle_points * precise.geometry.column_points,
+                                  precise_->spectrum(0));
+          precise_->store_gradients(precise_->spectrum(0), dk, b, {channels.first + c, 1}, precise_memory_, group,
+                                    group + precise.group);
+        }
+        return;
       }
-    filters_.store_gradient(gradient, dk, b, channel, half_, group_, work_);
+    filters_.store_gradients(gradients, dk, b, channels, half_, group_, work_);
   }
 
  private:
