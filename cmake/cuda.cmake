@@ -20,6 +20,7 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/direct/convolve.cu src/long_conv/cuda/direct/direct.cpp
   src/long_conv/cuda/toeplitz/toeplitz.cpp src/long_conv/cuda/toeplitz/forward.cu src/long_conv/cuda/toeplitz/backward.cu
   src/long_conv/cuda/toeplitz/split.cu
+  src/long_conv/cuda/line/line.cpp src/long_conv/cuda/line/product.cu src/long_conv/cuda/line/filter_gradient.cu
   src/long_conv/cuda/spectral/spectral.cpp src/long_conv/cuda/spectral/forward.cu
   src/long_conv/cuda/spectral/gradient.cu src/long_conv/cuda/spectral/split.cu
   src/long_conv/cuda/spectral/wide.cu

@@ -44,6 +44,33 @@ def full(*extents):
     return tuple(2 * n - 1 for n in extents)
 
 
+def line_cases():
+    """One axis in 16 bits: cuda.line."""
+    for dtype in (BF16, FP16):
+        for n in (66, 127, 128, 129, 1000, 1024, 2048):
+            yield Case(8, 2, (n,), (n,), dtype, boundary="causal", shortcut=n % 2 == 0)
+            yield Case(3, 2, (n,), (2 * n - 1,), dtype, shortcut=n % 2 == 1)
+        for b in (1, 2, 3, 4, 5, 9, 17):
+            yield Case(b, 3, (700,), (700,), dtype, boundary="causal", spread=True)
+        for n, k in ((1030, 1), (1030, 7), (1030, 256), (2000, 257), (9000, 31), (30000, 65), (300, 5000)):
+            yield Case(2, 2, (n,), (k,), dtype, boundary="causal")
+            yield Case(5, 1, (n,), (k,), dtype)
+        for centre in (-400, -3, 5, 600, 1500):
+            yield Case(2, 2, (520,), (777,), dtype, centre=(centre,))
+        for n, k in ((520, 520), (520, 100), (777, 776)):
+            yield Case(3, 2, (n,), (k,), dtype, boundary="circular", shortcut=True)
+            yield Case(3, 2, (n,), (k,), dtype, per_sample=True)
+        for view in ("sliced", "offset", "expanded"):
+            yield Case(3, 2, (640,), (640,), dtype, boundary="causal", view=view)
+        yield Case(9, 2, (640,), (640,), dtype, boundary="causal", channels_last=True, shortcut=True)
+        yield Case(4, 2, (4096,), (4096,), dtype, boundary="causal", mean=8.0)
+        yield Case(2, 2, (8000,), (8000,), dtype, boundary="causal", filter_shape="decaying")
+        yield Case(2, 1400, (200,), (200,), dtype, boundary="causal")
+    for n, k, boundary in ((300, 300, "causal"), (1024, 2047, "zero"), (515, 500, "circular"), (2000, 33, "zero")):
+        yield Case(3, 2, (n,), (k,), BF16, filter_dtype=FP32, boundary=boundary, shortcut=True)
+        yield Case(2, 2, (n,), (k,), BF16, filter_dtype=FP32, boundary=boundary, per_sample=True, mean=8.0)
+
+
 def cases():
     # The benched sizes, in every dtype.
     for dtype, n in itertools.product(ALL, (16, 32)):
@@ -146,3 +173,4 @@ def cases():
         yield Case(2, 2, (n, n), full(n, n), FP32, filter_shape=shape)
         yield Case(2, 2, (n * 10,), (n * 20 - 1,), FP32, filter_shape=shape, mean=8.0)
     yield Case(2, 2, (50,), (99,), FP32, filter_shape="smooth", mean=100.0)
+    yield from line_cases()

@@ -1,5 +1,6 @@
 // The CUDA list of long_conv, best first.
 #include "long_conv/cuda/direct/direct.hpp"
+#include "long_conv/cuda/line/line.hpp"
 #include "long_conv/cuda/reduction.hpp"
 #include "long_conv/cuda/spectral/spectral.hpp"
 #include "long_conv/cuda/toeplitz/toeplitz.hpp"
@@ -26,6 +27,8 @@ constexpr Implementation list[] = {
      spectral::backward},
     {"cuda.toeplitz", Selection::automatic, reject_toeplitz, toeplitz::policy, no_workspace, toeplitz::forward,
      toeplitz::backward},
+    {"cuda.line", Selection::automatic, line::reject, line::policy, no_workspace, line::forward, line::backward,
+     line::prefer_others},
     {"cuda.transformed", Selection::automatic, transformed::reject, transformed::policy, transformed::workspace,
      transformed::forward, transformed::backward},
     {"cuda.direct", Selection::automatic, direct::reject, direct::policy, no_workspace, direct::forward,

@@ -9,9 +9,7 @@
 #include "long_conv/cuda/toeplitz/split.hpp"
 
 namespace faltung::long_conv::cuda::toeplitz {
-namespace {
-
-LagAxis make_axis(Axis const& axis) {
+LagAxis make_lag_axis(Axis const& axis) {
   int const extent = int(axis.extent), most = extent - 1;
   if (axis.boundary == Boundary::circular) {
     auto const centre = (axis.centre % extent + extent) % extent;
@@ -23,10 +21,8 @@ LagAxis make_axis(Axis const& axis) {
   return {extent, int(low), int(high), axis.filter, axis.centre, false};
 }
 
-}  // namespace
-
 Shape make_shape(Problem const& p) {
-  return {make_axis(p.axes[1]), make_axis(p.axes[2]), p.batch, p.channels,
+  return {make_lag_axis(p.axes[1]), make_lag_axis(p.axes[2]), p.batch, p.channels,
           p.sharing == FilterSharing::shared ? images : 1};
 }
 

@@ -1,0 +1,44 @@
+// Launches product.cuh for the dtypes of a problem.
+#include "cuda/launch.cuh"
+#include "long_conv/cuda/line/choice.hpp"
+#include "long_conv/cuda/line/launch.hpp"
+#include "long_conv/cuda/line/product.cuh"
+#include "long_conv/cuda/toeplitz/tensor.hpp"
+
+namespace faltung::long_conv::cuda::line {
+namespace {
+
+template <typename Element, typename Tap>
+void run(Problem const& p, Turn turn, ConstView const& from, ConstView const& k, ConstVector const& shortcut,
+         Sums const& sums, View const& to, cudaStream_t stream) {
+  auto const fitted = *product_shape(p), shape = turn == Turn::forward ? fitted : fitted.transposed();
+  ProductArgs<Element, Tap> const args{.shape = shape,
+                                       .layout = ProductLayout(shape),
+                                       .from = toeplitz::make_tensor<Element const*>(from, p.axes[2].extent, 8),
+                                       .k = toeplitz::make_tensor<Tap const*>(k, p.axes[2].filter, 1),
+                                       .shortcut = {shortcut.data, shortcut.stride, p.shortcut_dtype},
+                                       .sums = sums,
+                                       .to = toeplitz::make_tensor<Element*>(to, p.axes[2].extent, 4)};
+  std::size_t const bytes = product_bytes(shape, sizeof(Tap) / sizeof(Element));
+  int const groups = (shape.chunks() + shape.segments() - 1) / shape.segments();
+  faltung::cuda::launch<product_kernel<Element, Tap>>(
+      "cuda.line product",
+      {.grid = grid_of(p, shape.images()),
+       .threads = unsigned(32 * warps_of(groups, bytes, most_threads / 32)),
+       .shared_bytes = bytes,
+       .stream = stream,
+       .starts_early = true},
+      args);
+}
+
+}  // namespace
+
+void convolve(Problem const& p, Turn turn, ConstView const& from, ConstView const& k, ConstVector const& shortcut,
+              Sums const& sums, View const& to, cudaStream_t stream) {
+  auto const run_types = p.x_dtype == FALTUNG_F16 ? run<__half, __half>
+                         : is_split(p)            ? run<__nv_bfloat16, float>
+                                                  : run<__nv_bfloat16, __nv_bfloat16>;
+  run_types(p, turn, from, k, shortcut, sums, to, stream);
+}
+
+}  // namespace faltung::long_conv::cuda::line
