@@ -38,11 +38,13 @@ __device__ __forceinline__ void warp_mma<__half>(float (&c)[4], std::uint32_t a0
 __device__ __forceinline__ int thread_lane() {
   int lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  __builtin_assume(lane >= 0 && lane < 32);  // divisions by powers of two are shifts then
   return lane;
 }
 __device__ __forceinline__ int thread_warp() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  __builtin_assume(thread >= 0 && thread < 1024);
   return thread / 32;
 }
 
@@ -91,6 +93,12 @@ __device__ __forceinline__ void thread_copy_async(void* to, void const* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 __device__ __forceinline__ void thread_wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Of copies in groups: all but the last `count` groups.
+__device__ __forceinline__ void thread_commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int count>
+__device__ __forceinline__ void thread_wait_for_copies_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory");
+}
 
 // Brings a line of global memory into L2.
 __device__ __forceinline__ void thread_prefetch(void const* line) {

@@ -214,6 +214,17 @@ __device__ __forceinline__ ImageExponents warp_image_exponents(std::uint32_t con
 // Bits that the sums of all groups need beside those of one.
 __device__ __forceinline__ int group_headroom(Shape const& shape) { return 32 - __clz(filter_groups(shape) - 1); }
 
+// dk of a filter from its sums, [row lag + N][column lag + N].
+template <int N, typename Element, typename Filter>
+__device__ __forceinline__ void block_store_result(GradientKernelArgs<Element, Filter> const& p, float const* result,
+                                                   FilterPlace place) {
+  constexpr int stride = GradientPlan<N>::result_stride;
+  Filter* const dk = p.dk.data + place.sample * p.dk.batch + place.channel * p.dk.channel;
+  if constexpr (sizeof(Filter) == 2)
+    if (p.whole) return toeplitz::block_store_whole_gradient<2 * N - 1>(dk, result + stride + 1, stride);
+  toeplitz::block_store_filter_gradient(dk, p.dk, result + (p.shape.rows.low + N) * stride + N, stride, p.shape);
+}
+
 template <int N, bool plain, typename Element, typename Filter>
 __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gradient_kernel(
     __grid_constant__ GradientKernelArgs<Element, Filter> const p) {
@@ -291,9 +302,7 @@ __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gra
     }
     __syncthreads();
     auto const place = filter_place(shape, state.filter);
-    toeplitz::block_store_filter_gradient(p.dk.data + place.sample * p.dk.batch + place.channel * p.dk.channel, p.dk,
-                                          shared.result + (shape.rows.low + N) * GradientPlan<N>::result_stride + N,
-                                          GradientPlan<N>::result_stride, shape);
+    block_store_result<N>(p, shared.result, place);
   }
   if (p.overlaps) grid_wait_for_predecessor();  // what follows may count on both
 }

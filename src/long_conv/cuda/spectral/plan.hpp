@@ -163,8 +163,9 @@ struct GradientKernelArgs {
   Shape shape;
   Tensor<Element const*> dy, x;
   Tensor<Filter*> dk;
-  bool overlaps =
-      false;  // the kernel before this one on the stream is that of dx, which shares nothing with it but inputs
+  // The kernel before this one on the stream is that of dx, which shares nothing with it but inputs.
+  bool overlaps = false;
+  bool whole = false;  // contiguous filters of 2N - 1 rows of as many taps, with all their lags
 };
 
 template <typename Element, typename Filter = Element>

@@ -19,6 +19,7 @@ void run_gradient(Problem const& p, BackwardArgs const& a, cudaStream_t stream) 
                                            .x = toeplitz::make_tensor<Element const*>(a.x, columns, N / 8),
                                            .dk = toeplitz::make_tensor<Filter*>(a.dk, p.axes[2].filter, 1),
                                            .overlaps = a.dx.data != nullptr};
+  args.whole = toeplitz::has_all_lags(p, N) && args.dk.row == 2 * N - 1 && args.dk.column == 1;
   args.dy.vectors &= columns == N;
   args.x.vectors &= columns == N;
   std::int64_t const filters = p.channels * (p.sharing == FilterSharing::shared ? 1 : p.batch);

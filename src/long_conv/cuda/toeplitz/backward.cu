@@ -27,8 +27,8 @@ void run(Problem const& p, BackwardArgs const& a) {
   constexpr std::int64_t most_columns = 1 << 30, most_rows = 65535;
   dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(samples, most_rows)));
   auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
-  visit_int<1, 2, 4>(tiles, "tiles", [&]<int count> {
-    faltung::cuda::launch<backward_kernel<Element, count>>(
+  auto const launch = [&]<int count, bool whole> {
+    faltung::cuda::launch<backward_kernel<Element, count, whole>>(
         "cuda.toeplitz backward",
         {.grid = grid,
          .threads = threads<count>,
@@ -36,7 +36,12 @@ void run(Problem const& p, BackwardArgs const& a) {
          .stream = stream,
          .starts_early = true},
         args);
-  });
+  };
+  if (is_whole(p) && is_contiguous(args.dy, 16) && is_contiguous(args.x, 16) && is_contiguous(args.k, 31) &&
+      is_contiguous(args.dx, 16) && is_contiguous(args.dk, 31))
+    launch.template operator()<1, true>();
+  else
+    visit_int<1, 2, 4>(tiles, "tiles", [&]<int count> { launch.template operator()<count, false>(); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 #include "long_conv/cuda/toeplitz/filter_gradient.cuh"
 #include "long_conv/cuda/toeplitz/store_gradient.cuh"
+#include "long_conv/cuda/toeplitz/whole.cuh"
 
 namespace faltung::long_conv::cuda::toeplitz {
 
@@ -16,12 +17,17 @@ inline constexpr int backward_blocks = tiles == 1   ? 6
                                        : tiles == 2 ? 3
                                                     : 1;
 
-template <typename Element, int tiles>
+template <typename Element, int tiles, bool whole>
 __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backward_kernel(
     __grid_constant__ BackwardKernelArgs<Element> const p) {
   extern __shared__ __align__(16) unsigned char shared[];
   constexpr int lags = gradient_lags<tiles>, warps = threads<tiles> / 32;
-  Shape const& shape = p.shape;
+  auto const& shape = shape_of<whole, tiles>(p.shape);
+  auto const& dy_tensor = tensor_of<whole, 16 * tiles>(p.dy);
+  auto const& x_tensor = tensor_of<whole, 16 * tiles>(p.x);
+  auto const& k_tensor = tensor_of<whole, 32 * tiles - 1>(p.k);
+  auto const& dx_tensor = tensor_of<whole, 16 * tiles>(p.dx);
+  auto const& dk_tensor = tensor_of<whole, 32 * tiles - 1>(p.dk);
   Shape const transposed = shape.transposed();
   Layout const layout(shape, tiles);
   Element* const dy_start = reinterpret_cast<Element*>(shared);
@@ -30,8 +36,14 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
   Element* const x_start = filter + (p.dx.data ? layout.filter : 0);
   Element* const x = x_start + rows_above * layout.row;
   float* const gradient = reinterpret_cast<float*>(x_start + layout.operand);
-  block_stage_margins<Element, tiles>(dy_start, shape, layout);
-  if (p.dk.data) block_stage_margins<Element, tiles>(x_start, shape, layout);
+  auto const stage_margins = [&](Element* to) {
+    if constexpr (whole)
+      block_stage_whole_margins(to, layout);
+    else
+      block_stage_margins<Element, tiles>(to, shape, layout);
+  };
+  stage_margins(dy_start);
+  if (p.dk.data) stage_margins(x_start);
   grid_wait_for_predecessor();
 
   int const row_groups = p.dx.data ? (shape.rows.extent + rows_per_warp - 1) / rows_per_warp : 0;
@@ -43,18 +55,28 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
       for (std::int64_t first = 0; first < images_in_all; first += images) {
         std::int64_t const b = sample + first;
         int const count = int(min(std::int64_t(images), images_in_all - first));
-        block_stage_images<Element, tiles>(dy, p.dy, shape, layout, b, count, c);
-        if (p.dk.data) block_stage_images<Element, tiles>(x, p.x, shape, layout, b, count, c);
-        if (p.dx.data && first == 0)  // while the images are on their way
-          block_stage_filter<Element, tiles>(filter, p.k.data + sample * p.k.batch + c * p.k.channel, p.k.row,
-                                             p.k.column, transposed, layout);
+        auto const stage_images = [&](Element* to, Tensor<Element const*> const& from) {
+          if constexpr (whole)
+            block_stage_whole_images(to, from, layout, b, count, c);
+          else
+            block_stage_images<Element, tiles>(to, from, shape, layout, b, count, c);
+        };
+        stage_images(dy, dy_tensor);
+        if (p.dk.data) stage_images(x, x_tensor);
+        if (p.dx.data && first == 0) {  // while the images are on their way
+          Element const* const k = k_tensor.data + sample * k_tensor.batch + c * k_tensor.channel;
+          if constexpr (whole)
+            block_stage_whole_filter(filter, k, -1, layout);
+          else
+            block_stage_filter<Element, tiles>(filter, k, k_tensor.row, k_tensor.column, transposed, layout);
+        }
         thread_wait_for_copies();
         __syncthreads();
         for (int work = thread_warp(); work < row_groups + lag_groups; work += warps) {
           if (work < row_groups) {
             float sums[rows_per_warp][tiles][4] = {};
             warp_toeplitz_product<Element, tiles>(sums, dy, filter, transposed, layout, work * rows_per_warp);
-            warp_store_rows<Element, tiles>(sums, dy, p.dx, p.shortcut, shape, layout, b, count, c,
+            warp_store_rows<Element, tiles>(sums, dy, dx_tensor, p.shortcut, shape, layout, b, count, c,
                                             work * rows_per_warp);
           } else {
             warp_filter_gradient<Element, tiles, lags>(gradient, dy, x, shape, layout,
@@ -63,8 +85,13 @@ __global__ __launch_bounds__(threads<tiles>, backward_blocks<tiles>) void backwa
         }
         __syncthreads();
       }
-      if (p.dk.data)
-        block_store_filter_gradient(p.dk.data + sample * p.dk.batch + c * p.dk.channel, p.dk,
+      if constexpr (whole) {
+        constexpr int taps = 32 * tiles - 1;
+        if (p.dk.data)
+          block_store_whole_gradient<taps>(dk_tensor.data + c * dk_tensor.channel,
+                                           gradient + layout.filter_row / 2 - taps / 2, layout.filter_row);
+      } else if (p.dk.data)
+        block_store_filter_gradient(dk_tensor.data + sample * dk_tensor.batch + c * dk_tensor.channel, dk_tensor,
                                     gradient + layout.filter_row / 2, layout.filter_row, shape);
       __syncthreads();
     }

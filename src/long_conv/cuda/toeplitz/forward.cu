@@ -24,15 +24,19 @@ void run(Problem const& p, ForwardArgs const& a) {
   constexpr std::int64_t most_columns = 1 << 30, most_rows = 65535;
   dim3 const grid(unsigned(std::min(p.channels, most_columns)), unsigned(std::min(groups, most_rows)));
   auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
-  visit_int<1, 2, 4>(tiles, "tiles", [&]<int count> {
-    faltung::cuda::launch<forward_kernel<Element, count>>("cuda.toeplitz forward",
-                                                          {.grid = grid,
-                                                           .threads = threads<count>,
-                                                           .shared_bytes = forward_bytes(args.shape, tiles),
-                                                           .stream = stream,
-                                                           .starts_early = true},
-                                                          args);
-  });
+  auto const launch = [&]<int count, bool whole> {
+    faltung::cuda::launch<forward_kernel<Element, count, whole>>("cuda.toeplitz forward",
+                                                                 {.grid = grid,
+                                                                  .threads = threads<count>,
+                                                                  .shared_bytes = forward_bytes(args.shape, tiles),
+                                                                  .stream = stream,
+                                                                  .starts_early = true},
+                                                                 args);
+  };
+  if (is_whole(p) && is_contiguous(args.x, 16) && is_contiguous(args.k, 31) && is_contiguous(args.y, 16))
+    launch.template operator()<1, true>();
+  else
+    visit_int<1, 2, 4>(tiles, "tiles", [&]<int count> { launch.template operator()<count, false>(); });
 }
 
 }  // namespace

@@ -86,4 +86,26 @@ __device__ __forceinline__ void block_store_filter_gradient(Element* dk, Tensor<
   }
 }
 
+// The same where every one of `taps` contiguous rows of as many taps has its lag; `gradient` is the sum of the first.
+// A thread has the two taps that share a word, whatever the parity of its address, the second perhaps of the next row.
+template <int taps, typename Element>
+__device__ __forceinline__ void block_store_whole_gradient(Element* dk, float const* gradient, int row_stride) {
+  static_assert(sizeof(Element) == 2 && taps % 2);
+  constexpr int words = (taps + 1) / 2;
+  int const misaligned = int(reinterpret_cast<std::uintptr_t>(dk) / sizeof(Element) % 2);
+#pragma unroll 4
+  for (unsigned i = threadIdx.x; i < taps * words; i += blockDim.x) {
+    int const row = i / words, first = 2 * int(i % words) + (row + misaligned) % 2;
+    if (first >= taps) continue;
+    float const* const from = gradient + row * row_stride + first;
+    Element* const to = dk + row * taps + first;
+    bool const last = first + 1 == taps;
+    if (last && row + 1 == taps)
+      *to = rounded<Element>(*from);
+    else
+      *reinterpret_cast<std::uint32_t*>(to) = pack<Element>(from[0], last ? from[row_stride + 1 - taps] : from[1]);
+  }
+  if (misaligned && threadIdx.x == 0) *dk = rounded<Element>(*gradient);
+}
+
 }  // namespace faltung::long_conv::cuda::toeplitz

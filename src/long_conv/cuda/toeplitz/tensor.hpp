@@ -25,4 +25,11 @@ Tensor<Pointer> make_tensor(View const& view, std::int64_t columns, int width) {
           .pairs = aligned(2)};
 }
 
+// Rows of `length` elements, one after the other; without data too.
+template <typename Pointer>
+bool is_contiguous(Tensor<Pointer> const& tensor, int length) {
+  return !tensor.data ||
+         (tensor.row == length && tensor.column == 1 && (length % 2 || (tensor.vectors && tensor.pairs)));
+}
+
 }  // namespace faltung::long_conv::cuda::toeplitz

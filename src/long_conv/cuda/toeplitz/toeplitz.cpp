@@ -26,6 +26,14 @@ Shape make_shape(Problem const& p) {
           p.sharing == FilterSharing::shared ? images : 1};
 }
 
+bool has_all_lags(Problem const& p, int extent) {
+  for (int a = 1; a < 3; ++a)
+    if (auto const& axis = p.axes[a]; axis.boundary != Boundary::zero || axis.extent != extent ||
+                                      axis.filter != 2 * extent - 1 || axis.centre != extent - 1)
+      return false;
+  return true;
+}
+
 ToeplitzPolicy choose_policy(Problem const& p) {
   int const tiles = p.axes[2].extent <= 16 ? 1 : p.axes[2].extent <= 32 ? 2 : 4;
   bool const fits =
