@@ -169,6 +169,22 @@ def test_film_gives_every_sample_its_filters():
     assert module.network.film.weight.grad.abs().sum() > 0
 
 
+@ranks
+@pytest.mark.parametrize("bias", (True, False))
+@pytest.mark.parametrize("film", (None, 4))
+def test_outputs_first_is_the_network_in_another_order(rank, bias, film):
+    network = fnn.Siren(rank, 3, bias=bias, film=film)
+    torch.nn.init.normal_(network.output.bias) if bias else None
+    points, condition = torch.randn(*GRID[:rank], rank), None if film is None else torch.randn(2, film)
+    if film is not None:
+        torch.nn.init.normal_(network.film.weight, std=0.3)
+    expected = 0.3 * network(points, condition).movedim(-1, -1 - rank)
+    found = network.outputs_first(points, condition, 0.3)
+    assert found.is_contiguous() and relative_error(found, expected) < 1e-6
+    gradients = [torch.autograd.grad(y.sin().sum(), network.parameters()) for y in (found, expected)]
+    assert all(relative_error(a, b) < 1e-5 for a, b in zip(*gradients))
+
+
 @pytest.mark.parametrize("kind", (fnn.GaussianMask, fnn.ExponentialMask))
 def test_masks_fall_off_from_one(kind):
     mask = kind(2, 3, narrowest=0.1, widest=1.0)
