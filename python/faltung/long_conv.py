@@ -67,9 +67,11 @@ def long_conv(x, k, shortcut=None, *, boundary="zero", channels_last=False):
     """
     try:
         code = boundary_code(boundary, x.dim() - 2)
-        device = x.device.type
-        if device != "meta" and torch.is_autocast_enabled(device):
-            x = autocast(x)
+        # The first question is cheap: the name of the device takes the interpreter longer than the rest of this function.
+        if torch.compiler.is_compiling() or torch._C._is_any_autocast_enabled():
+            device = x.device.type
+            if device != "meta" and torch.is_autocast_enabled(device):
+                x = autocast(x)
         return differentiable(x, k, shortcut, code, channels_last, None)
     except (RuntimeError, AttributeError) as error:
         other = _errors.translated(error, x=x, k=k, shortcut=shortcut)
