@@ -218,20 +218,19 @@ def sources_hash():
 def bench(library, arguments):
     rate = copy_rate()
     print(f"copy of 1 GiB: {rate:.0f} GB/s", flush=True)
-    records = []
+    properties = torch.cuda.get_device_properties(0)
+    result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count, "copy_gb_per_s": round(rate)},
+              "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
+              "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
+              "date": datetime.date.today().isoformat(), "records": []}
+    os.makedirs(arguments.output, exist_ok=True)
     for shape in SHAPES:
         boundary = "+".join(dict.fromkeys(boundaries_of(shape[5], len(shape[2]))))
         text = f"{NAMES[shape[4]]} B{shape[0]} " + "x".join(map(str, shape[2])) + " " + "x".join(map(str, shape[3])) + " " + boundary
         if not any(part in text for part in arguments.only.split(",")):
             continue
-        records += bench_shape(library, shape, not arguments.no_peers, rate)
+        result["records"] += bench_shape(library, shape, not arguments.no_peers, rate)
         torch.cuda.empty_cache()
-    properties = torch.cuda.get_device_properties(0)
-    result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count, "copy_gb_per_s": round(rate)},
-              "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
-              "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
-              "date": datetime.date.today().isoformat(), "records": records}
-    os.makedirs(arguments.output, exist_ok=True)
-    with open(os.path.join(arguments.output, "long_conv.json"), "w") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+        with open(os.path.join(arguments.output, "long_conv.json"), "w") as file:  # after each shape: what stands outlives a time limit
+            json.dump(result, file, indent=1)
+            file.write("\n")
