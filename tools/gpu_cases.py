@@ -66,6 +66,19 @@ def line_cases():
         yield Case(4, 2, (4096,), (4096,), dtype, boundary="causal", mean=8.0)
         yield Case(2, 2, (8000,), (8000,), dtype, boundary="causal", filter_shape="decaying")
         yield Case(2, 1400, (200,), (200,), dtype, boundary="causal")
+    # Long causal axes, above 8,192 points by segments of cuda.transformed.
+    for n, shape in itertools.product((2048, 4096), ("white", "decaying", "smooth")):
+        for mean in (0.0, 8.0, 100.0):
+            yield Case(8, 2, (n,), (n,), BF16, boundary="causal", mean=mean, filter_shape=shape)
+    for b, n, k in ((8, 1537, 1537), (3, 1537, 2000), (1, 2500, 1600), (9, 3001, 3001), (2, 4000, 9000), (5, 6001, 6001), (4, 8192, 8192)):
+        yield Case(b, 2, (n,), (k,), BF16, boundary="causal", shortcut=n % 2 == 0, spread=b > 4)
+        yield Case(b, 2, (n,), (k,), BF16, boundary="causal", per_sample=True, channels_last=n % 2 == 1)
+    for view in ("sliced", "offset", "expanded"):
+        yield Case(3, 2, (2048,), (2048,), BF16, boundary="causal", view=view)
+    for dtype, n in itertools.product((BF16, FP16), (17000, 32768)):
+        yield Case(2, 2, (n,), (n,), dtype, boundary="causal", shortcut=True)
+        yield Case(2, 2, (n,), (9000,), dtype, boundary="causal", per_sample=True)
+    yield Case(2, 3, (20000,), (20000,), BF16, filter_dtype=FP32, boundary="causal")
     for n, k, boundary in ((300, 300, "causal"), (1024, 2047, "zero"), (515, 500, "circular"), (2000, 33, "zero")):
         yield Case(3, 2, (n,), (k,), BF16, filter_dtype=FP32, boundary=boundary, shortcut=True)
         yield Case(2, 2, (n,), (k,), BF16, filter_dtype=FP32, boundary=boundary, per_sample=True, mean=8.0)

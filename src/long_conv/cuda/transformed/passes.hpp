@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cuda/device.hpp"
+#include "long_conv/cuda/line/launch.hpp"
 #include "long_conv/cuda/transformed/arguments.hpp"
 
 namespace faltung::long_conv::cuda::transformed {
@@ -122,10 +123,16 @@ class Passes : public Arguments {
     each_unit_chunk([&](Chunk const& units) {
       auto taps = filter_rows(units, k, {}, plan_.filter_precision, buffers_.filters);
       taps.axes[2].tail = 0, taps.scale = 1;
-      CausalFilters filters{.rows = taps, .twiddles = {}, .rotations = {}, .log2_segment = plan_.log2_segment};
-      copy_tables(plan_.filter_precision, filters);
-      transform_causal_filters(filters, plan_.filter_precision, plan_.precision, stream_);
+      if (!plan_.direct_segments) {
+        CausalFilters filters{.rows = taps, .twiddles = {}, .rotations = {}, .log2_segment = plan_.log2_segment};
+        copy_tables(plan_.filter_precision, filters);
+        transform_causal_filters(filters, plan_.filter_precision, plan_.precision, stream_);
+      }
       each_image_chunk(units, [&](Chunk const& chunk, bool, bool) {
+        if (plan_.direct_segments) {
+          add_causal_levels(chunk, taps, from);
+          return multiply_segments(chunk, from, nearest, shortcut, to);
+        }
         CausalRows rows{.rows = image_rows(chunk, from, to, shortcut, nullptr),
                         .k = nearest,
                         .k_dtype = p_.k_dtype,
@@ -216,6 +223,46 @@ class Passes : public Arguments {
       body(chunk, image == 0, image + chunk.images == plan_.images);
     }
   }
+
+  // Segments of a causal axis by direct products on tensor cores, added to the sums of the levels: those of an image
+  // are the images of a call of cuda.line, and a last one that is shorter is a call of its own.
+  void multiply_segments(Chunk const& chunk, ConstView const& from, ConstView const& k, ConstVector const& shortcut,
+                         View const& to) const {
+    std::int64_t const segment = std::int64_t(1) << plan_.log2_segment, extent = plan_.axes[2].extent;
+    auto const moved = [](auto view, Dtype dtype, std::int64_t offset, std::int64_t batch) {
+      view.data = offset_by(view.data, offset * std::int64_t(size_of(dtype)));
+      view.strides.batch = batch;
+      return view;
+    };
+    // Units of one sample at a time: those of shared filters have all their images.
+    for (std::int64_t unit = 0, count; unit < chunk.units; unit += count) {
+      std::int64_t const channel = (chunk.first_channel + unit) % p_.channels;
+      count = std::min(chunk.units - unit, p_.channels - channel);
+      auto near = shortcut;
+      if (near.data) near.data = offset_by(near.data, channel * near.stride * std::int64_t(size_of(p_.shortcut_dtype)));
+      for (int image = 0; image < chunk.images; ++image) {
+        std::int64_t const sample = chunk.first_sample + (chunk.first_channel + unit) / p_.channels + image;
+        auto const offset = [&](Strides const& s, std::int64_t point) {
+          return sample * s.batch + channel * s.channel + point * s.spatial[2];
+        };
+        for (std::int64_t first = 0; first < extent;) {
+          bool const whole = extent - first >= segment;
+          std::int64_t const segments = whole ? (extent - first) / segment : 1,
+                             points = whole ? segment : extent - first;
+          line::Sums const sums{
+              static_cast<float const*>(buffers_.sums) + ((unit * chunk.images + image) << plan_.log2_points) + first,
+              segment, std::int64_t(chunk.images) << plan_.log2_points};
+          line::convolve(line_problem(p_, segments, count, points), line::Turn::forward,
+                         moved(from, p_.x_dtype, offset(from.strides, first), segment * from.strides.spatial[2]),
+                         moved(k, p_.k_dtype, offset(k.strides, 0), 0), near, sums,
+                         moved(to, p_.x_dtype, offset(to.strides, first), segment * to.strides.spatial[2]), stream_);
+          first += segments * points;
+        }
+      }
+    }
+  }
+  static void const* offset_by(void const* data, std::int64_t bytes) { return static_cast<char const*>(data) + bytes; }
+  static void* offset_by(void* data, std::int64_t bytes) { return static_cast<char*>(data) + bytes; }
 
   // The levels of a causal axis whose blocks are whole segments.
   void add_causal_levels(Chunk const& chunk, FilterRows taps, ConstView const& from) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "long_conv/cuda/line/line.hpp"
+
 namespace faltung::long_conv::cuda::transformed {
 namespace {
 
@@ -63,6 +65,16 @@ std::size_t complex_bytes(Precision precision) { return precision == Precision::
 
 }  // namespace
 
+Problem line_problem(Problem const& p, std::int64_t batch, std::int64_t channels, std::int64_t points) {
+  Axis axis;
+  for (auto const& a : p.axes)
+    if (a.extent > 1) axis = a;
+  auto result = p;
+  result.batch = batch, result.channels = channels, result.sharing = FilterSharing::shared;
+  result.axes = {Axis{}, Axis{}, {points, std::min(points, axis.filter), 0, Boundary::causal}};
+  return result;
+}
+
 Plan make_plan(Problem const& p) {
   Plan plan{};
   int at = 0;
@@ -94,6 +106,8 @@ Plan make_plan(Problem const& p) {
   if (exact) {
     plan.log2_points = std::max(log2_causal_block + 1, log2_at_least(plan.axes[2].extent));
     plan.log2_segment = std::min(plan.log2_points, most_log2_segment);
+    plan.direct_segments = plan.log2_points > plan.log2_segment &&
+                           !line::reject(line_problem(p, p.batch, p.channels, std::int64_t(1) << plan.log2_segment));
   } else if (plan.arrangement == Arrangement::split) {
     plan.axes[2] = make_axis(p.axes[plan.order[2]], true, false);
     plan.log2_points = length_of(plan.axes[2].positions / 2).log2;

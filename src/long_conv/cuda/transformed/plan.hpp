@@ -20,10 +20,11 @@ struct Plan {
   // Of the transforms of filters. Their error counts in every image, and in full where a smooth filter has its energy
   // in a few frequencies: fp32 does not hold the bound for up to 64 points an axis.
   Precision filter_precision;
-  Length lengths[3];  // of the transforms, complex points; log2 is 0 where there is none; split: rows, columns, none
-  int log2_points;    // split, causal: of the whole axis, padded
-  int log2_segment;   // causal: of the segments that one line of threads computes
-  bool toeplitz;      // grid: the last axis is causal, to the bit, and not transformed
+  Length lengths[3];     // of the transforms, complex points; log2 is 0 where there is none; split: rows, columns, none
+  int log2_points;       // split, causal: of the whole axis, padded
+  int log2_segment;      // causal: of the segments that one line of threads computes
+  bool direct_segments;  // causal: segments are products of cuda.line
+  bool toeplitz;         // grid: the last axis is causal, to the bit, and not transformed
   std::int64_t units, images;
   std::int64_t chunk_units, chunk_images;
   std::int64_t filter_size, image_size;  // complex elements of a spectrum
@@ -35,6 +36,9 @@ struct Plan {
 };
 
 Plan make_plan(Problem const&);
+
+// A segment of so many points of a causal axis as a problem of cuda.line.
+Problem line_problem(Problem const&, std::int64_t batch, std::int64_t channels, std::int64_t points);
 
 // Where the parts of the workspace lie; all null with a null base, and `bytes` their size in any case.
 struct Buffers {

@@ -50,8 +50,11 @@ std::string policy(Problem const& p) {
   auto const points = [](int log2) { return 1 << log2; };
   std::string text = plan.precision == Precision::twice ? "fp64 transforms of " : "fp32 transforms of ";
   if (plan.arrangement == Arrangement::causal)
-    text += concatenate("blocks of 16 to ", points(plan.log2_points - 1), " points, segments of ",
-                        points(plan.log2_segment), " in one kernel");
+    text += plan.direct_segments
+                ? concatenate("blocks of ", points(plan.log2_segment), " to ", points(plan.log2_points - 1),
+                              " points, segments of ", points(plan.log2_segment), " by direct products of cuda.line")
+                : concatenate("blocks of 16 to ", points(plan.log2_points - 1), " points, segments of ",
+                              points(plan.log2_segment), " in one kernel");
   else if (plan.arrangement == Arrangement::split)
     text += concatenate(plan.lengths[0].points(), " x ", plan.lengths[1].points(), " points for one axis");
   else
