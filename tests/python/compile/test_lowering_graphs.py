@@ -218,6 +218,13 @@ def test_exported_graphs(form):
             assert relative_error(a, b) <= LIMITS[inputs[0].dtype]
 
 
+def test_a_ramp_is_read_whatever_the_default_device():
+    form = next(form for form in FORMS if form.chain.__name__ == "circular_ramp_2d")
+    program = torch.export.export(Exported(form), form.inputs())
+    with torch.device("meta"):
+        assert rewrite(program.graph) == 1
+
+
 def test_exported_with_a_dynamic_batch():
     form = FORMS[3]
     inputs = form.inputs()
