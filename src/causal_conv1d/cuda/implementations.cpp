@@ -14,7 +14,7 @@ char const* reject_nothing(Problem const&) { return nullptr; }
 std::string fused_policy(Problem const& p) {
   if (!tuned(p) || p.unit_stride == UnitStride::none) return "a kernel for any strides and width";
   if (p.direction == Direction::update) return "vectors of channels where the state lets them, one token a row";
-  return p.unit_stride == UnitStride::channel ? "vectors of channels, walking along tokens, width known to the kernel"
+  return p.unit_stride == UnitStride::channel ? "vectors of channels by tiles or shares of tokens, width known to the kernel"
                                               : "vectors of tokens, a warp along a channel, width known to the kernel";
 }
 std::string any_policy(Problem const&) { return "a kernel for any strides, dtypes and width"; }

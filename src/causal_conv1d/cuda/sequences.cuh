@@ -63,14 +63,6 @@ __device__ inline Place thread_place(Cut const& cut, std::int64_t row, std::int6
   return {age, cut.edges && cut.edges[row].first == t - age ? row : -1};
 }
 
-// From the next token on, tokens below this are in the run that token t, of this place, is in.
-__device__ __forceinline__ std::int64_t thread_run_end(Cut const& cut, std::int64_t row, std::int64_t t,
-                                                       Place const& place) {
-  if (place.age < 0 || cut.kind == Sequences::labelled) return t + 1;
-  if (cut.kind == Sequences::whole) return cut.time;
-  return thread_read(cut.index, cut.dtype, cut.kind == Sequences::packed ? place.state + 1 : row);
-}
-
 // The run of sequence n that follows its initial state. Of a labelled row at most `limit` tokens of it.
 __device__ inline Run thread_first_run(Cut const& cut, std::int64_t n, std::int64_t limit) {
   switch (cut.kind) {

@@ -107,6 +107,27 @@ __device__ __forceinline__ bool is_aligned(void const* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % sizeof(Words) == 0;
 }
 
+// Weights [channels, Width] and biases [channels] in the dtype of x, 8 or 16 bytes at a time.
+template <typename Storage, int Width, int Channels>
+__device__ __forceinline__ void thread_load_words(void const* data, std::int64_t c, float (&weights)[Width][Channels]) {
+  using Words = Words<Storage, Channels>;
+  Words words[Width];
+  auto const from = reinterpret_cast<Words const*>(static_cast<Storage const*>(data) + c * Width);
+#pragma unroll
+  for (int j = 0; j < Width; ++j) words[j] = from[j];
+  float values[Width * Channels];
+#pragma unroll
+  for (int j = 0; j < Width; ++j) widen_words<Storage>(words[j], values + j * Channels);
+#pragma unroll
+  for (int i = 0; i < Width * Channels; ++i) weights[i % Width][i / Width] = values[i];
+}
+template <typename Storage, int Channels>
+__device__ __forceinline__ void thread_load_words(void const* data, std::int64_t c, float (&biases)[Channels]) {
+  Words<Storage, Channels> words{};
+  if (data) words = *reinterpret_cast<Words<Storage, Channels> const*>(static_cast<Storage const*>(data) + c);
+  widen_words<Storage>(words, biases);
+}
+
 // Weights and biases of neighbouring channels, any dtype and strides; c is a multiple of Channels. Where they lie as
 // [channels, width] in the dtype of x, they come 8 or 16 bytes at a time.
 template <typename Storage, int Width, int Channels>
@@ -115,15 +136,7 @@ __device__ __forceinline__ void thread_load_weights(Problem const& p, ConstWeigh
   using Words = Words<Storage, Channels>;
   bool const together = weight.tap == 1 && weight.channel == Width;
   if (together && p.weight_dtype == dtype_of<Storage> && is_aligned<Words>(weight.data)) {
-    Words words[Width];
-    auto const from = reinterpret_cast<Words const*>(static_cast<Storage const*>(weight.data) + c * Width);
-#pragma unroll
-    for (int j = 0; j < Width; ++j) words[j] = from[j];
-    float values[Width * Channels];
-#pragma unroll
-    for (int j = 0; j < Width; ++j) widen_words<Storage>(words[j], values + j * Channels);
-#pragma unroll
-    for (int i = 0; i < Width * Channels; ++i) weights[i % Width][i / Width] = values[i];
+    thread_load_words<Storage>(weight.data, c, weights);
     return;
   }
 #pragma unroll
@@ -143,7 +156,7 @@ __device__ __forceinline__ void thread_load_bias(Problem const& p, ConstBias con
   for (int channel = 0; channel < Channels; ++channel) biases[channel] = 0;
   if (!bias.data) return;
   if (bias.stride == 1 && p.bias_dtype == dtype_of<Storage> && is_aligned<Words>(bias.data)) {
-    widen_words<Storage>(*reinterpret_cast<Words const*>(static_cast<Storage const*>(bias.data) + c), biases);
+    thread_load_words<Storage>(bias.data, c, biases);
     return;
   }
   float gathered[Channels];

@@ -20,16 +20,14 @@ struct AnyBackwardPolicy {
 };
 AnyBackwardPolicy any_backward_policy(Problem const&);
 
-// Channels side by side, 8 or 16 bytes a thread; neither dresidual nor d(final_state).
+// Channels side by side, 8 or 16 bytes a thread; no dresidual, nor d(final_state) of W columns.
 inline constexpr int channels_backward_threads = 128;
-constexpr int channels_backward_blocks(std::int64_t bytes, bool cuts) {  // of a multiprocessor
-  return bytes == 2 && !cuts ? 4 : 3;
-}
+constexpr int channels_backward_blocks(std::int64_t bytes) { return bytes == 2 ? 4 : 3; }  // of a multiprocessor
 struct ChannelsBackwardPolicy {
-  int lanes;  // threads side by side along channels, a whole number of warps; the others take other shares
+  int lane_bits;  // 1 << lane_bits threads, whole warps, lie side by side along channels; the others take other shares
   std::int64_t side_by_side;               // blocks along channels
   std::int64_t share, row_shares, shares;  // tokens of a share, shares of a row, of all rows
-  std::int64_t parts;                      // threads that work on the same channels
+  std::int64_t parts;                      // blocks that work on the same channels
 };
 ChannelsBackwardPolicy channels_backward_policy(Problem const&);
 bool fits_backward_channels(Problem const&, BackwardArgs const&);

@@ -3,6 +3,7 @@
 
 #include "causal_conv1d/cuda/backward/backward.hpp"
 #include "causal_conv1d/cuda/tensors.cuh"
+#include "cuda/grid.cuh"
 #include "cuda/launch.cuh"
 
 namespace faltung::causal_conv1d::cuda {
@@ -26,6 +27,8 @@ __global__ __launch_bounds__(threads) void reduce_parameters_kernel(__grid_const
             tap = int(blockIdx.x % rows);
   std::int64_t const c = std::int64_t(blockIdx.x / rows) * channels + lane;
   bool const wanted = tap < call.width ? call.dweight.data : call.dbias.data;
+  faltung::cuda::grid_wait_for_predecessor();
+  faltung::cuda::grid_release_successor();
   if (!wanted) return;
   double sum = 0;
   if (c < call.channels) {
@@ -56,7 +59,8 @@ void reduce_parameters(Problem const& p, BackwardArgs const& a, void const* part
                        .partial = partial};
   faltung::cuda::LaunchShape const shape{.grid = dim3(unsigned((p.channels + channels - 1) / channels * (p.width + 1))),
                                          .threads = threads,
-                                         .stream = stream_of(a.runtime)};
+                                         .stream = stream_of(a.runtime),
+                                         .starts_early = true};
   if (p.x_dtype == FALTUNG_F64)
     faltung::cuda::launch<reduce_parameters_kernel<double>>("sums of dweight and dbias", shape, call);
   else

@@ -1,113 +1,175 @@
-// Forward where channels lie side by side ([B, T, D]): a thread owns 16 bytes of channels and walks along the tokens of
-// its share, the next `group` of them in flight while it computes the present ones, the last W-1 in registers.
+// Forward where channels lie side by side ([B, T, D]): a thread computes a tile of 16 bytes of channels by a few
+// tokens, and asks for all of it, and for the W-1 tokens before, before it computes any. Blocks are many and short:
+// memory serves some multiprocessors better than others, and blocks that walk along equal shares wait for the slowest.
 #pragma once
+#include "causal_conv1d/cuda/marks.cuh"
 #include "causal_conv1d/cuda/vector.cuh"
 #include "cuda/grid.cuh"
+#include "cuda/mma.cuh"
 
 namespace faltung::causal_conv1d::cuda {
 
-inline constexpr int channels_forward_threads = 128, channels_forward_blocks = 3;  // blocks of a multiprocessor
+inline constexpr int channels_forward_threads = 128, channels_forward_blocks = 4;  // blocks of a multiprocessor
+// Of a tile: what 128 registers hold. 8 tokens of 16 bits reach 0.93 of a copy, 12 0.96, 16 with three blocks 0.92;
+// fp16 spills from 10 on.
+template <typename Storage, bool adds>  // a residual
+inline constexpr int channels_forward_tokens = sizeof(Storage) == 4              ? 16
+                                               : std::is_same_v<Storage, __half> ? 9
+                                               : adds                            ? 11
+                                                                                 : 12;
 
 struct ChannelsForward {
   Problem problem;
   ForwardArgs args;
   Cut cut;
-  int lanes;  // threads side by side along channels, a whole number of warps; the others take other shares
-  std::int64_t side_by_side;  // blocks along channels
-  std::int64_t share;         // tokens
-  std::int64_t row_shares;    // shares of a row
+  int lane_bits;  // 1 << lane_bits threads, whole warps, lie side by side along channels; the others take other tiles
+  std::int64_t first_row, first_tile;  // of the launch, whose grid is [blocks along channels, tiles of a row, rows]
+  // Weights and bias lie as [channels, width] and [channels] in the dtype of x. Else they are gathered, before anything
+  // is in the registers, and wait in shared memory.
+  bool together;
 };
+template <typename Storage, int Width>
+using ChannelsForwardParameters = float[(Width + 1) * vector_elements<Storage>][channels_forward_threads];
 
-template <typename Storage, int Width, bool cuts>
+template <typename Storage, int Width, bool adds>  // a residual
 __global__ __launch_bounds__(channels_forward_threads, channels_forward_blocks) void forward_channels_kernel(
     __grid_constant__ ChannelsForward const call) {
-  constexpr int n = vector_elements<Storage>, before = Width - 1, group = 8;
+  constexpr int n = vector_elements<Storage>, before = Width - 1, tokens = channels_forward_tokens<Storage, adds>;
   auto const& p = call.problem;
   auto const& a = call.args;
-  int const lane = threadIdx.x % 32;
-  std::int64_t const block = blockIdx.x / call.side_by_side, column = blockIdx.x - block * call.side_by_side;
-  std::int64_t const share = block * (channels_forward_threads / call.lanes) + threadIdx.x / call.lanes;
-  std::int64_t const b = share / call.row_shares, begin = (share - b * call.row_shares) * call.share;
-  std::int64_t const end = begin + call.share < p.time ? begin + call.share : p.time;
-  std::int64_t c = (column * call.lanes + threadIdx.x % call.lanes) * n;
-  bool const active = c < p.channels;  // the others follow, since warps vote, and store nothing
-  if (!active) c = p.channels - n;
-  if (b >= p.batch || begin >= end) return;  // whole warps
+  int const lane = threadIdx.x & ((1 << call.lane_bits) - 1),
+            tile = blockIdx.y * (channels_forward_threads >> call.lane_bits) + (threadIdx.x >> call.lane_bits);
+  std::int64_t const b = call.first_row + blockIdx.z, begin = (call.first_tile + tile) * tokens;
+  std::int64_t c = ((std::int64_t(blockIdx.x) << call.lane_bits) + lane) * n;
+  if (c >= p.channels) c = p.channels - n;  // lanes beyond the last channel do what it does: warps vote
+  if (begin >= p.time) return;              // whole warps
   faltung::cuda::grid_wait_for_predecessor();
   faltung::cuda::grid_release_successor();
 
-  auto const x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin);
-  auto const y = static_cast<Storage*>(a.y.data) + offset(a.y.strides, b, c, begin);
-  auto const residual = a.residual.data
-                            ? static_cast<Storage const*>(a.residual.data) + offset(a.residual.strides, b, c, begin)
-                            : nullptr;
-  std::int64_t const tokens = end - begin;
-  uint4 next[group];
-#pragma unroll
-  for (int i = 0; i < group; ++i) next[i] = i < tokens ? thread_load_vector<Storage>(x, i * a.x.strides.time) : uint4{};
+  int const left = int(p.time - begin < tokens ? p.time - begin : tokens);
+  auto const x = static_cast<Storage const*>(a.x.data) + offset(a.x.strides, b, c, begin - before);
+  auto y = static_cast<Storage*>(a.y.data) + offset(a.y.strides, b, c, begin);
+  bool const silu = p.activation == Activation::silu;
+  extern __shared__ __align__(16) std::byte memory[];
+  auto& parameters = *reinterpret_cast<ChannelsForwardParameters<Storage, Width>*>(memory);
   float weights[Width][n], bias[n], history[before][n];
-  thread_load_weights<Storage, Width, n>(p, a.weight, c, weights);
-  thread_load_bias<Storage, n>(p, a.bias, c, bias);
-  auto const place = thread_place(call.cut, b, begin, before);
-  thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, place, b, c, begin, history);
-
-  std::int64_t known = 0;  // tokens of the share before this one are in the run of the last token looked up
-  for (std::int64_t t = 0; t < tokens; t += group) {
-    uint4 present[group];
+  if (!call.together) {
+    thread_load_weights<Storage, Width, n>(p, a.weight, c, weights);
+    thread_load_bias<Storage, n>(p, a.bias, c, bias);
 #pragma unroll
-    for (int i = 0; i < group; ++i) present[i] = next[i];
+    for (int k = 0; k < n; ++k) {
 #pragma unroll
-    for (int i = 0; i < group; ++i)
-      next[i] = t + group + i < tokens ? thread_load_vector<Storage>(x, (t + group + i) * a.x.strides.time) : uint4{};
-    Place mine{1, -1};
-    unsigned starts = 0, live = ~0u;  // bit i: token t + i is the first of a run, is in a run
-    if (cuts && t + group > known) {
-      if (lane < group && t + lane < tokens) {
-        mine = thread_place(call.cut, b, begin + t + lane, 1);
-        known = thread_run_end(call.cut, b, begin + t + lane, mine) - begin;
-      }
-      starts = __ballot_sync(~0u, mine.age == 0);
-      live = __ballot_sync(~0u, mine.age >= 0);
-      known = __shfl_sync(~0u, known, group - 1);
+      for (int j = 0; j < Width; ++j) parameters[j * n + k][threadIdx.x] = weights[j][k];
+      parameters[Width * n + k][threadIdx.x] = bias[k];
     }
+  }
+  // Where runs start among the W-1 tokens before and the tile's: known before the rows are asked for, since there would
+  // be no registers left to find it out.
+  constexpr unsigned all = (1u << (before + tokens)) - 1;
+  Marks marks{0, all, -1};  // of the W-1 tokens before, and of the tile's
+  if (call.cut.kind != Sequences::whole || begin < before)
+    marks = warp_marks(call.cut, b, begin - before, a.initial_state.data);
+  uint4 rows[before + tokens];
+  if (begin >= before) {
+    auto from = x;
 #pragma unroll
-    for (int i = 0; i < group; ++i) {
-      if (cuts && starts >> i & 1) {
-        Place const at{0, __shfl_sync(~0u, mine.state, i)};
-        thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype, at, b, c, begin + t + i,
-                                                history);
-      }
-      float token[n], z[n];
-      widen_words<Storage>(present[i], token);
-#pragma unroll
-      for (int k = 0; k < n; ++k) z[k] = bias[k];
-#pragma unroll
-      for (int j = 0; j < before; ++j)
-#pragma unroll
-        for (int k = 0; k < n; ++k) z[k] = fma(weights[j][k], history[j][k], z[k]);
-#pragma unroll
-      for (int k = 0; k < n; ++k) z[k] = fma(weights[before][k], token[k], z[k]);
-#pragma unroll
-      for (int j = 0; j + 1 < before; ++j)
-#pragma unroll
-        for (int k = 0; k < n; ++k) history[j][k] = history[j + 1][k];
-#pragma unroll
-      for (int k = 0; k < n; ++k) history[before - 1][k] = token[k];
-      if (p.activation == Activation::silu)
-#pragma unroll
-        for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
-      if (t + i < tokens && active) {
-        if (residual) {
-          widen_words<Storage>(thread_load_vector<Storage>(residual, (t + i) * a.residual.strides.time), token);
-#pragma unroll
-          for (int k = 0; k < n; ++k) z[k] = add(z[k], token[k]);
-        }
-        if (cuts && !(live >> i & 1))
-#pragma unroll
-          for (int k = 0; k < n; ++k) z[k] = 0;
-        thread_store_vector<Storage>(y, (t + i) * a.y.strides.time, narrow_words<Storage, uint4>(z));
-      }
+    for (int i = 0; i < before + tokens; ++i) {
+      if (i >= before + left) break;
+      rows[i] = *reinterpret_cast<uint4 const*>(from);
+      from += a.x.strides.time;
     }
+  }
+  auto residual = static_cast<Storage const*>(a.residual.data) + offset(a.residual.strides, b, c, begin);
+  if (adds)
+#pragma unroll 1
+    for (int i = 0; i < left; ++i) faltung::cuda::thread_prefetch(residual + i * a.residual.strides.time);
+  if (call.together) {
+    thread_load_words<Storage>(a.weight.data, c, weights);
+    thread_load_words<Storage>(a.bias.data, c, bias);
+  } else {
+#pragma unroll
+    for (int k = 0; k < n; ++k) {
+#pragma unroll
+      for (int j = 0; j < Width; ++j) weights[j][k] = parameters[j * n + k][threadIdx.x];
+      bias[k] = parameters[Width * n + k][threadIdx.x];
+    }
+  }
+  // Token i of the tile: z, and the rows before the next token.
+  auto const convolve = [&](uint4 const& row, float(&z)[n]) {
+    float token[n];
+    widen_words<Storage>(row, token);
+#pragma unroll
+    for (int k = 0; k < n; ++k) z[k] = bias[k];
+#pragma unroll
+    for (int j = 0; j < Width; ++j)
+#pragma unroll
+      for (int k = 0; k < n; ++k) z[k] = fma(weights[j][k], j < before ? history[j % before][k] : token[k], z[k]);
+#pragma unroll
+    for (int j = 0; j < before; ++j)
+#pragma unroll
+      for (int k = 0; k < n; ++k) history[j][k] = j + 1 < before ? history[(j + 1) % before][k] : token[k];
+  };
+  auto const finish = [&](bool silu, float(&z)[n]) {
+    if (silu)
+#pragma unroll
+      for (int k = 0; k < n; ++k) z[k] = thread_silu<Storage>(z[k]);
+    if (adds) {
+      float more[n];
+      widen_words<Storage>(*reinterpret_cast<uint4 const*>(residual), more);
+      residual += a.residual.strides.time;
+#pragma unroll
+      for (int k = 0; k < n; ++k) z[k] = add(z[k], more[k]);
+    }
+  };
+  auto const store = [&](float const(&z)[n]) {
+    thread_store_words(y, narrow_words<Storage, uint4>(z));
+    y += a.y.strides.time;
+  };
+  auto const plain_tile = [&](bool silu) {
+#pragma unroll
+    for (int i = 0; i < before; ++i) widen_words<Storage>(rows[i], history[i]);
+#pragma unroll
+    for (int i = 0; i < tokens; ++i) {
+      if (i >= left) break;
+      float z[n];
+      convolve(rows[before + i], z);
+      finish(silu, z);
+      store(z);
+    }
+  };
+  // A run may start with the oldest token that is read.
+  if (begin >= before && (marks.starts & all & ~1u) == 0 && (marks.live & all) == all) {
+    if (silu)
+      plain_tile(true);
+    else
+      plain_tile(false);
+    return;
+  }
+  // Rolled up, from the rows as they lie in L1 by now: few tiles come here, unless sequences are short.
+#pragma unroll
+  for (int i = 0; i < before * n; ++i) history[i / n][i % n] = 0;
+  auto const row = [&](int i) { return *reinterpret_cast<uint4 const*>(x + i * a.x.strides.time); };
+  int const first = begin < before ? int(before - begin) : 0;
+  uint4 next = row(first);
+#pragma unroll 1
+  for (int i = first; i < before + left; ++i) {
+    uint4 const present = next;
+    if (i + 1 < before + left) next = row(i + 1);
+    if (marks.starts >> i & 1) {
+#pragma unroll
+      for (int j = 0; j < before * n; ++j) history[j / n][j % n] = 0;
+      if (a.initial_state.data)
+        thread_load_history<Storage, before, n>(a.x, a.initial_state, p.x_dtype, p.state_dtype,
+                                                {0, marks.warp_sequence(i)}, b, c, begin + i - before, history);
+    }
+    float z[n];
+    convolve(present, z);
+    if (i < before) continue;
+    finish(silu, z);
+    if (!(marks.live >> i & 1))
+#pragma unroll
+      for (int k = 0; k < n; ++k) z[k] = 0;
+    store(z);
   }
 }
 
