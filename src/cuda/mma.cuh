@@ -38,13 +38,11 @@ __device__ __forceinline__ void warp_mma<__half>(float (&c)[4], std::uint32_t a0
 __device__ __forceinline__ int thread_lane() {
   int lane;
   asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-  __builtin_assume(lane >= 0 && lane < 32);  // divisions by powers of two are shifts then
   return lane;
 }
 __device__ __forceinline__ int thread_warp() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  __builtin_assume(thread >= 0 && thread < 1024);
   return thread / 32;
 }
 

@@ -118,15 +118,18 @@ def test_architectures_are_read_from_a_fat_binary():
     assert check_cuda_library.compiled_architectures(b"junk" + fatbin + b"junk") == [90]
 
 
-def test_figures_of_the_readme_that_differ_from_the_records_are_found(monkeypatch, tmp_path):
+@pytest.mark.parametrize("page", ("README.md", "docs/compile.md"))
+def test_figures_that_differ_from_the_records_are_found(monkeypatch, tmp_path, page):
     figures = load("figures")
-    readme = tmp_path / "README.md"
-    readme.write_text((ROOT / "README.md").read_text())
+    (tmp_path / "docs").mkdir()
+    for name in figures.PAGES:
+        (tmp_path / name).write_text((ROOT / name).read_text())
     (tmp_path / "bench").symlink_to(ROOT / "bench")
     monkeypatch.setattr(figures, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "argv", ["figures.py"])
     assert figures.main() == 0
     monkeypatch.setattr(sys, "argv", ["figures.py", "--check"])
     assert figures.main() == 0
-    readme.write_text(readme.read_text().replace(figures.END, "| a wrong row |\n" + figures.END))
+    wrong = tmp_path / page
+    wrong.write_text(wrong.read_text().replace(figures.END, "| a wrong row |\n" + figures.END))
     assert figures.main() == 1

@@ -208,11 +208,15 @@ def _evaluate(node, known):
 
 def shifts(ramp, rank, axes, lengths):
     """The whole number of points by which a phase ramp shifts each axis, y[i] = z[i + shift]; None where it is none."""
-    try:
-        with torch._subclasses.fake_tensor.unset_fake_temporarily(), torch.no_grad():
+    with torch.device("cpu"), torch._subclasses.fake_tensor.unset_fake_temporarily(), torch.no_grad():  # whatever the default device is
+        try:
             found = _evaluate(ramp, {}).to(torch.complex128)
-    except (TypeError, ValueError, RuntimeError, AttributeError):
-        return None
+        except (TypeError, ValueError, RuntimeError, AttributeError):
+            return None
+        return _shifts(found, rank, axes, lengths)
+
+
+def _shifts(found, rank, axes, lengths):
     found = found.reshape((1,) * (rank - found.dim()) + tuple(found.shape))
     if any(found.shape[axis] != 1 for axis in range(-rank, 0) if axis not in axes):
         return None

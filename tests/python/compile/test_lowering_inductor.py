@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 class Model(torch.nn.Module):
     """Two chains, a state that is written to in place, work before and after."""
 
-    def __init__(self, device="cpu"):
+    def __init__(self, device=None):
         super().__init__()
         self.k = torch.nn.Parameter(torch.randn(1, 3, 5, 3, device=device) / 4)
         self.register_buffer("calls", torch.zeros(3, device=device))
