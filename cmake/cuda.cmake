@@ -17,7 +17,9 @@ endif()
 
 add_library(faltung_cuda SHARED
   src/long_conv/cuda/implementations.cpp src/long_conv/cuda/reduction.cu
+  src/long_conv/cuda/planes.cpp src/long_conv/cuda/plane_copies.cu
   src/long_conv/cuda/direct/convolve.cu src/long_conv/cuda/direct/direct.cpp
+  src/long_conv/cuda/direct/window.cu src/long_conv/cuda/direct/window_gradient.cu
   src/long_conv/cuda/toeplitz/toeplitz.cpp src/long_conv/cuda/toeplitz/forward.cu src/long_conv/cuda/toeplitz/backward.cu
   src/long_conv/cuda/toeplitz/split.cu
   src/long_conv/cuda/line/line.cpp src/long_conv/cuda/line/product.cu src/long_conv/cuda/line/filter_gradient.cu
@@ -27,7 +29,9 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/transformed/transformed.cpp src/long_conv/cuda/transformed/plan.cpp
   src/long_conv/cuda/transformed/tables.cu src/long_conv/cuda/transformed/rows.cu
   src/long_conv/cuda/transformed/causal.cu src/long_conv/cuda/transformed/columns.cu src/long_conv/cuda/transformed/split.cu
-  src/long_conv/cuda/transformed/toeplitz.cu)
+  src/long_conv/cuda/transformed/toeplitz.cu src/long_conv/cuda/transformed/causal_tiles.cpp
+  src/long_conv/cuda/transformed/tiles.cu src/long_conv/cuda/transformed/toeplitz_blocks.cu
+  src/long_conv/cuda/transformed/toeplitz_pairs.cu src/long_conv/cuda/transformed/cubes.cu)
 target_sources(faltung_cuda PRIVATE
   src/causal_conv1d/cuda/check.cpp src/causal_conv1d/cuda/implementations.cpp src/causal_conv1d/cuda/label_edges.cu
   src/causal_conv1d/cuda/forward/any.cu src/causal_conv1d/cuda/forward/channels.cu

@@ -138,6 +138,11 @@ def cases():
     for extents, per_sample in itertools.product(((32, 30), (64, 64), (40, 48)), (False, True)):
         yield Case(3, 2, extents, full(*extents), BF16, filter_dtype=FP32, per_sample=per_sample, mean=8.0)
     yield Case(19, 2, (32, 32), full(32, 32), BF16, filter_dtype=FP32, spread=True)
+    # Channels last with channels enough to go through planes.
+    for dtype, (channels, extents, filters) in itertools.product(ALL, ((16, (16, 16), (31, 31)), (40, (9, 31), (5, 61)), (33, (32, 32), (63, 62)), (70, (65,), (129,)),
+                                                                       (35, (66, 70), (131, 139)), (17, (5, 6, 7), (5, 3, 13)))):
+        yield Case(2, channels, extents, filters, dtype, channels_last=True, shortcut=channels % 2 == 0, per_sample=channels == 33)
+    yield Case(2, 48, (16, 16), (31, 31), BF16, filter_dtype=FP32, channels_last=True, boundary="circular")
     # Means and filters.
     for dtype, mean, shape, n in itertools.product((BF16, FP16, FP32), (0.0, 8.0, 100.0), ("white", "decaying", "smooth"), (16, 32)):
         yield Case(4, 2, (n, n), full(n, n), dtype, mean=mean, filter_shape=shape)
@@ -173,6 +178,34 @@ def cases():
         yield Case(1, 2, (33, 16, 34), (33, 16, 67), dtype, boundary=("circular", "causal", "zero"), channels_last=True)
         yield Case(1, 1, (500, 700), (999, 1399), dtype)
     yield Case(1, 1, (1000000,), (1000000,), FP32)
+    # Circular rows of exactly a length that is transformed.
+    for dtype in ALL:
+        for extents, filters, boundary in (((20, 32), (5, 40), "circular"), ((96, 160), (96, 160), "circular"), ((33, 64), (33, 64), ("causal", "circular")),
+                                           ((70, 128), (70, 128), ("zero", "circular")), ((10, 12, 32), (19, 12, 32), ("zero", "circular", "circular")),
+                                           ((9, 20, 32), (9, 20, 17), ("causal", "causal", "circular")), ((256, 640), (3, 600), "circular")):
+            yield Case(2, 2, extents, filters, dtype, boundary=boundary, shortcut=extents[0] == 96, per_sample=extents[0] == 70)
+    yield Case(2, 2, (64, 128), (64, 128), FP32, boundary="circular", filter_shape="smooth", mean=8.0)
+    # Small filters over tiles.
+    for dtype in ALL:
+        for extents, filters, boundary in (((40, 70), (7, 7), "zero"), ((50, 165), (13, 12), "zero"), ((33, 130), (20, 20), "circular"), ((70, 90), (5, 9), "causal"),
+                                           ((5, 70, 40), (3, 5, 7), "zero"), ((9, 18, 133), (7, 7, 7), ("circular", "zero", "causal"))):
+            yield Case(3, 2, extents, filters, dtype, boundary=boundary, shortcut=extents[1] == 70)
+        yield Case(2, 18, (70, 66), (3, 32), dtype, boundary=("circular", "zero"), per_sample=True, channels_last=True)
+        yield Case(2, 2, (66, 80), (31, 12), dtype, centre=(40, -3), view="sliced")
+    yield Case(2, 2, (70, 70), (7, 7), BF16, filter_dtype=FP32)
+    # Two causal axes in tiles, and long causal axes in blocks.
+    for dtype in ALL:
+        for extents, filters in (((33, 20), (33, 20)), ((20, 97), (20, 97)), ((64, 64), (64, 64)), ((97, 131), (97, 131)), ((130, 257), (40, 300)), ((100, 130), (7, 5))):
+            yield Case(3, 2, extents, filters, dtype, boundary="causal", shortcut=extents[0] == 97)
+        yield Case(2, 18, (70, 40), (70, 40), dtype, boundary="causal", channels_last=True, per_sample=True)
+        for extents, filters, boundary in (((9, 20, 17), (9, 20, 17), ("causal", "causal", "zero")), ((20, 9, 37), (20, 13, 37), ("causal", "circular", "causal")),
+                                           ((8, 21, 70), (15, 21, 10), ("zero", "causal", "causal")), ((40, 50, 24), (40, 50, 24), ("causal", "causal", "zero")),
+                                           ((9, 20, 17), (9, 20, 17), "causal"), ((33, 21, 18), (33, 21, 10), "causal")):
+            yield Case(2, 2, extents, filters, dtype, boundary=boundary, shortcut=extents[0] == 20)
+        yield Case(2, 2, (140, 24), (140, 24), dtype, boundary=("causal", "zero"))
+        yield Case(1, 1, (24, 600), (20, 600), dtype, boundary=("circular", "causal"))
+        yield Case(1, 1, (12, 1100), (12, 1500), dtype, boundary=("zero", "causal"))
+        yield Case(1, 2, (10, 12, 150), (19, 12, 150), dtype, boundary=("zero", "circular", "causal"))
     # Lengths of three and five times powers of two.
     for dtype in (BF16, FP32):
         yield Case(2, 2, (75, 150), (149, 100), dtype, shortcut=True)

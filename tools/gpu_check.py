@@ -5,6 +5,7 @@
   verify    every case of tools/gpu_cases.py and of tests/cases/causal_conv1d.json against cpu.reference in double, with the spec's bounds; poisoned outputs
   promises  bitwise repetition, batch invariance, NaN containment, capture in a CUDA graph, empty batches
   sanitize  compute-sanitizer (memcheck, racecheck, initcheck, synccheck) over a small grid
+  sweep     grids of 96 to 1024 points an axis beside the torch.fft chain: prints those that are less than 1.3 times as fast
   bench     device time in CUDA graphs over rotating buffers, the torch.fft chain in the same run; JSON records
 
 --operators chooses among long_conv and causal_conv1d. Exit code 1 when anything failed."""
@@ -85,7 +86,7 @@ def promises(arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("steps", nargs="+", choices=("build", "verify", "promises", "sanitize", "bench"))
+    parser.add_argument("steps", nargs="+", choices=("build", "verify", "promises", "sanitize", "sweep", "bench"))
     parser.add_argument("--operators", nargs="+", choices=("long_conv", "causal_conv1d"), default=["long_conv", "causal_conv1d"])
     parser.add_argument("--library", default=os.path.join(ROOT, "build", "gpu"), help="folder of libfaltung.so and libfaltung_cuda.so")
     parser.add_argument("--output", default=os.path.join(ROOT, "bench", "results", "h200"), help="folder of the JSON records")
@@ -93,6 +94,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="processes among which verify and promises share their cases")
     parser.add_argument("--small", action="store_true", help="verify small cases only")
     parser.add_argument("--sanitize-every", type=int, default=7)
+    parser.add_argument("--sweep-json", help="file of all figures of the sweep")
+    parser.add_argument("--seconds", type=float, default=600, help="after which the sweep begins no further shape")
     parser.add_argument("--commit", default="", help="for the records, where the machine has no git checkout")
     parser.add_argument("--cuda-sources", default="", help="likewise: the output of tools/cuda_sources_hash.py")
     parser.add_argument("--only", default="", help="verify cases, bench shapes: those whose name contains one of these, by commas")
@@ -110,6 +113,10 @@ def main():
         failures += promises(arguments)
     if "sanitize" in arguments.steps:
         failures += sanitize(arguments)
+    if "sweep" in arguments.steps and long_conv:
+        from gpu_library import Library
+        from gpu_sweep import sweep
+        failures += sweep(Library(arguments.library), arguments)
     if "bench" in arguments.steps:
         if failures:
             print("bench: not run, since the checks before it failed")

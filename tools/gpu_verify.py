@@ -235,12 +235,18 @@ def promises(library, arguments, share, shares):
     dk = torch.full_like(k, math.nan)
     library.long_conv_backward(empty, empty, k, gradients=(empty.clone(), dk, None))
     expect(bool((dk == 0).all()), "an empty batch gives a dk of zeros")
-    for length, dtype in itertools.product((16, 300, 5000, 40000), (BF16, FP32, FP64)):
-        x = torch.randn(2, 3, length, device="cuda").to(dtype)
-        k = torch.randn(3, length, device="cuda").to(dtype)
-        y = library.long_conv_forward(x, k, boundary="causal")
-        for first in (1, 17, length // 2, length - 5):
-            later = x.clone()
-            later[..., first:] = 1e10
-            expect(equal_bits(library.long_conv_forward(later, k, boundary="causal")[..., :first], y[..., :first]), f"causal to the bit, L = {length}, from {first}, {dtype}")
+    grids = [((n,), ("causal",)) for n in (16, 300, 5000, 40000)]
+    grids += [((20, 33), ("causal", "causal")), ((70, 131), ("causal", "causal")), ((300, 96), ("causal", "causal")), ((24, 300), ("zero", "causal")), ((200, 40), ("causal", "circular")),
+              ((40, 70, 12), ("causal", "causal", "zero")), ((9, 20, 37), ("circular", "causal", "causal")),
+              ((20, 18, 37), ("causal", "causal", "causal"))]
+    for (extents, boundaries), dtype in itertools.product(grids, (BF16, FP32, FP64)):
+        x = torch.randn(2, 3, *extents, device="cuda").to(dtype)
+        k = torch.randn(3, *extents, device="cuda").to(dtype)
+        y = library.long_conv_forward(x, k, boundary=boundaries)
+        for axis, (length, boundary) in enumerate(zip(extents, boundaries), 2):
+            for first in (1, 17, length // 2, length - 5) if boundary == "causal" else ():
+                later = x.clone()
+                later.narrow(axis, first, length - first).fill_(1e10)
+                same = equal_bits(library.long_conv_forward(later, k, boundary=boundaries).narrow(axis, 0, first), y.narrow(axis, 0, first))
+                expect(same, f"causal to the bit, {extents} {boundaries}, from {first} of axis {axis - 2}, {dtype}")
     return failures

@@ -38,6 +38,7 @@ struct Problem {
   Dtype shortcut_dtype;  // of shortcut, dshortcut; x_dtype where there is none
   faltung_device_type device;
   UnitStride unit_stride;
+  friend bool operator==(Problem const&, Problem const&) = default;
 };
 
 FALTUNG_API std::string to_string(Problem const&);  // also for backends in other libraries

@@ -1,6 +1,8 @@
 // The CUDA list of long_conv, best first.
 #include "long_conv/cuda/direct/direct.hpp"
+#include "long_conv/cuda/direct/window.hpp"
 #include "long_conv/cuda/line/line.hpp"
+#include "long_conv/cuda/planes.hpp"
 #include "long_conv/cuda/reduction.hpp"
 #include "long_conv/cuda/spectral/spectral.hpp"
 #include "long_conv/cuda/toeplitz/toeplitz.hpp"
@@ -22,7 +24,12 @@ char const* reject_toeplitz(Problem const& p) {
   return toeplitz::reject(p);
 }
 
-constexpr Implementation list[] = {
+char const* prefer_windows(Problem const& p) {
+  return direct::in_windows(p) ? "so few taps are faster directly (cuda.direct)" : nullptr;
+}
+
+// As if every call had planes of its own.
+constexpr Implementation of_planes[] = {
     {"cuda.spectral", Selection::automatic, spectral::reject, spectral::policy, no_workspace, spectral::forward,
      spectral::backward},
     {"cuda.toeplitz", Selection::automatic, reject_toeplitz, toeplitz::policy, no_workspace, toeplitz::forward,
@@ -30,10 +37,12 @@ constexpr Implementation list[] = {
     {"cuda.line", Selection::automatic, line::reject, line::policy, no_workspace, line::forward, line::backward,
      line::prefer_others},
     {"cuda.transformed", Selection::automatic, transformed::reject, transformed::policy, transformed::workspace,
-     transformed::forward, transformed::backward},
-    {"cuda.direct", Selection::automatic, direct::reject, direct::policy, no_workspace, direct::forward,
+     transformed::forward, transformed::backward, prefer_windows},
+    {"cuda.direct", Selection::automatic, direct::reject, direct::policy, direct::workspace, direct::forward,
      direct::backward},
 };
+
+constexpr auto list = with_planes<of_planes>();
 
 [[maybe_unused]] bool const registered = (register_backend(FALTUNG_CUDA, {list, fill_zero}), true);
 

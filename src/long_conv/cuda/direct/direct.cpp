@@ -1,9 +1,11 @@
 // The forward and the gradients as convolutions of convolve.hpp.
 #include "long_conv/cuda/direct/direct.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "cuda/device.hpp"
-#include "long_conv/cuda/direct/convolve.hpp"
+#include "long_conv/cuda/direct/window.hpp"
 #include "long_conv/cuda/reduction.hpp"
 
 namespace faltung::long_conv::cuda::direct {
@@ -55,7 +57,21 @@ Convolution filter_gradient_convolution(Problem const& p) {
   return result;
 }
 
+WindowGradient window_gradient(Problem const& p) {
+  WindowGradient result{.batch = p.batch,
+                        .channels = p.channels,
+                        .per_sample = p.sharing == FilterSharing::per_sample,
+                        .out_dtype = p.k_dtype};
+  auto const forward = forward_convolution(p);
+  std::copy_n(forward.axes, 3, result.axes);
+  return result;
+}
+
 }  // namespace
+
+std::size_t workspace(Problem const& p) {
+  return p.direction == Direction::backward && in_windows(p) ? gradient_workspace(window_gradient(p)) : 0;
+}
 
 char const* reject(Problem const&) { return nullptr; }
 
@@ -64,6 +80,12 @@ std::string policy(Problem const& p) {
     auto const [width, rows, splits] = choose_policy(c.axes, c.reduction);
     return concatenate(name, ": blocks of ", rows, " rows x ", 8 * width, " points, taps in ", splits, " shares");
   };
+  if (in_windows(p)) {
+    std::string const sums = p.x_dtype == FALTUNG_F64 ? "fp64" : "fp32";
+    auto const text = concatenate(sums, " sums of rows of taps over tiles of 32 x 64 points");
+    if (p.direction == Direction::forward) return text;
+    return concatenate(text, "; dk: sums of 64 points, then fp64, in ", gradient_shares(window_gradient(p)), " shares");
+  }
   std::string const products = p.x_dtype == FALTUNG_F64 ? "fp64 sums; " : "fp32 sums of 32 products, then fp64; ";
   if (p.direction == Direction::forward) return products + text("y", forward_convolution(p));
   return products + text("dx", input_gradient_convolution(p)) + "; " + text("dk", filter_gradient_convolution(p));
@@ -76,7 +98,8 @@ void forward(Problem const& p, ForwardArgs const& a) {
   convolution.filter = operand(a.k, p.k_dtype);
   convolution.shortcut = shortcut_operand(p, a.shortcut);
   convolution.out = a.y;
-  convolve(convolution, compute_of(p), static_cast<cudaStream_t>(a.runtime.stream));
+  auto* const run = in_windows(p) ? convolve_windows : convolve;
+  run(convolution, compute_of(p), static_cast<cudaStream_t>(a.runtime.stream));
 }
 
 void backward(Problem const& p, BackwardArgs const& a) {
@@ -90,9 +113,17 @@ void backward(Problem const& p, BackwardArgs const& a) {
     convolution.filter = reversed(a.k, p.k_dtype, filters);
     convolution.shortcut = shortcut_operand(p, a.shortcut);
     convolution.out = a.dx;
-    convolve(convolution, compute_of(p), stream);
+    auto* const run = in_windows(p) ? convolve_windows : convolve;
+    run(convolution, compute_of(p), stream);
   }
-  if (a.dk.data) {
+  if (a.dk.data && in_windows(p)) {
+    auto gradient = window_gradient(p);
+    gradient.x = operand(a.x, p.x_dtype);
+    gradient.dy = operand(a.dy, p.x_dtype);
+    gradient.out = a.dk;
+    gradient.partial = static_cast<double*>(a.runtime.workspace);
+    gradient_of_windows(gradient, compute_of(p), stream);
+  } else if (a.dk.data) {
     auto convolution = filter_gradient_convolution(p);
     convolution.in = reversed(a.x, p.x_dtype, extents);
     convolution.filter = operand(a.dy, p.x_dtype);

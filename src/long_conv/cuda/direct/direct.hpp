@@ -8,6 +8,7 @@ namespace faltung::long_conv::cuda::direct {
 
 char const* reject(Problem const&);
 std::string policy(Problem const&);
+std::size_t workspace(Problem const&);
 void forward(Problem const&, ForwardArgs const&);
 void backward(Problem const&, BackwardArgs const&);
 

@@ -10,7 +10,8 @@ namespace faltung::long_conv::cuda::transformed {
 
 class Arguments {
  public:
-  Arguments(Problem const& p, void* workspace) : p_(p), plan_(make_plan(p)), buffers_(plan_, p.direction, workspace) {}
+  Arguments(Problem const& p, Pieces const& pieces, void* workspace)
+      : p_(p), plan_(plan_of(p, pieces)), buffers_(plan_, p.direction, workspace) {}
 
   Plan const& plan() const { return plan_; }
 
@@ -23,9 +24,11 @@ class Arguments {
 
   ImageRows image_rows(Chunk const& chunk, ConstView const& from, View const& to, ConstVector const& shortcut,
                        void* spectra) const {
-    int const inner = plan_.active() == 3 ? plan_.axes[1].positions : plan_.axes[1].extent;
+    int const inner = plan_.active() == 3 ? plan_.middle_positions() : plan_.axes[1].extent;
     return {.transform = row_transform(plan_.precision),
             .rotation = rotation(plan_.precision),
+            .frequencies = frequencies(plan_.precision),
+            .spectrum_points = plan_.row_points(),
             .spectra = spectra,
             .image_stride = plan_.image_size,
             .rows0 = plan_.axes[0].extent,
@@ -35,8 +38,12 @@ class Arguments {
             .by_rows1 = plan_.axes[1].extent,
             .extent = plan_.axes[2].extent,
             .chunk = chunk,
+            .pieces = plan_.pieces,
+            .by_inner_pieces = plan_.pieces.axes[1].count * plan_.pieces.axes[2].count,
+            .by_last_pieces = plan_.pieces.axes[2].count,
             .from = from,
             .to = to,
+            .adds = plan_.pieces.any(),
             .dtype = p_.x_dtype,
             .shortcut_dtype = p_.shortcut_dtype,
             .shortcut = shortcut};
@@ -44,9 +51,13 @@ class Arguments {
 
   FilterRows filter_rows(Chunk const& chunk, ConstView const& from, View const& to, Precision precision,
                          void* spectra) const {
-    double const scale = 1.0 / (double(row_points()) * outer_points());
+    double const length =
+        plan_.log2_points ? double(std::int64_t(1) << plan_.log2_points) : double(plan_.lengths[2].points());
+    double const scale = 1.0 / (length * outer_points());
     return {.transform = row_transform(precision),
             .rotation = rotation(precision),
+            .frequencies = frequencies(precision),
+            .spectrum_points = plan_.row_points(),
             .spectra = spectra,
             .unit_stride = plan_.filter_size,
             .axes = {plan_.axes[0], plan_.axes[1], plan_.axes[2]},
@@ -123,8 +134,8 @@ class Arguments {
   // The lines of the middle one of three axes. `points` along it, `planes` along the outermost: of images, or of taps.
   ComplexLines middle_lines(Precision precision, int major, std::int64_t major_stride, TapAxis const& points,
                             TapAxis const& planes) const {
-    std::int64_t const row = row_points();
-    return divided({.transform = interleaved_lines(plan_.lengths[1], row_points(), tables(precision, 1)),
+    std::int64_t const row = plan_.row_points();
+    return divided({.transform = interleaved_lines(plan_.lengths[1], int(row), tables(precision, 1)),
                     .major_stride = major_stride,
                     .minor_stride = row * plan_.lengths[1].points(),
                     .point_stride = row,
@@ -160,19 +171,19 @@ class Arguments {
     return buffers_.lengths[precision == Precision::twice][axis];
   }
   void const* rotation(Precision precision) const { return tables(precision, 2).rotation; }
+  int const* frequencies(Precision precision) const {
+    return static_cast<int const*>(tables(precision, 2).frequencies);
+  }
   Transform row_transform(Precision precision) const {
     return contiguous_lines(plan_.lengths[2], tables(precision, 2));
   }
 
-  std::int64_t row_points() const {
-    return plan_.log2_points ? std::int64_t(1) << plan_.log2_points : plan_.lengths[2].points();
-  }
   // Of the transforms over outer axes.
   double outer_points() const {
     return plan_.arrangement == Arrangement::grid ? double(plan_.lengths[0].points()) * plan_.lengths[1].points() : 1.0;
   }
   // Lines along the last axis of a grid.
-  int line_count() const { return plan_.lengths[2].points() * (plan_.active() == 3 ? plan_.lengths[1].points() : 1); }
+  int line_count() const { return int(plan_.row_points()) * (plan_.active() == 3 ? plan_.lengths[1].points() : 1); }
 
  protected:
   Problem const& p_;

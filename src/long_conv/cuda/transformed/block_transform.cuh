@@ -1,7 +1,7 @@
 // Transforms of 8 to 4096 points by a block: each thread holds eight (or sixteen) points of one line in registers, and
 // a pass of that radix exchanges them with the other threads of the line through shared memory, in place. Forward is
 // decimation in frequency, inverse decimation in time, so spectra stay in the order of the digits and nothing is ever
-// reordered. Element q of a thread is point, or afterwards slot, place + q length / 8 (16): neighbouring threads,
+// reordered. Element q of a thread is point, or afterwards slot, place + q length / 8 (16, 4): neighbouring threads,
 // neighbouring elements.
 #pragma once
 #include "long_conv/cuda/transformed/complex.cuh"
@@ -9,7 +9,7 @@
 
 namespace faltung::long_conv::cuda::transformed {
 
-// A length of 3 or 5 times a power of two is one pass of that radix in registers (threads hold 24 or 40 points) and 3
+// A length of 3 or 5 times a power of two is one pass of that radix in registers (threads hold 24 or 20 points) and 3
 // or 5 transforms of the power of two side by side. `fixed`: log2 of the length where it is known when compiling, else
 // 0.
 template <typename Real, Lines layout, int log2_radix, int odd = 1, int fixed = 0>
@@ -157,10 +157,13 @@ class BlockTransform {
   __device__ static void transform_parts(Elements& v) {
 #pragma unroll
     for (int t = 0; t < odd; ++t) {
+      auto* const part = v + t * radix;
       if constexpr (log2_radix == 4)
-        transform_16<sense, padded>(v + t * radix);
+        transform_16<sense, padded>(part);
+      else if constexpr (log2_radix == 3)
+        transform_8<sense, padded>(part);
       else
-        transform_8<sense, padded>(v + t * radix);
+        transform_4<sense>(part[0], part[1], part[2], part[3]);
     }
   }
 

@@ -92,8 +92,9 @@ __global__ __launch_bounds__(most_threads<log2_radix, odd>) void restore_lines_k
 // A tile of lines of one unit, for a share of its images.
 template <typename Real, Lines layout, int log2_radix, int odd, int fixed, bool padded>
 __global__ __launch_bounds__(most_threads<log2_radix, odd, layout, fixed>,
-                             fixed ? (log2_radix == 4 ? 512 : 768) / most_threads<log2_radix, odd, layout, fixed>
-                                   : 1) void multiply_lines_kernel(__grid_constant__ LineProduct const p) {
+                             fixed     ? (log2_radix == 4 ? 512 : 768) / most_threads<log2_radix, odd, layout, fixed>
+                             : odd > 1 ? 2
+                                       : 1) void multiply_lines_kernel(__grid_constant__ LineProduct const p) {
   extern __shared__ __align__(16) unsigned char shared[];
   faltung::cuda::grid_release_successor();
   faltung::cuda::grid_wait_for_predecessor();
@@ -206,19 +207,26 @@ void visit_layout(ComplexLines const& a, Precision precision, Visit&& visit) {
 }
 
 // visit.template operator()<Real, layout, log2_radix, odd, fixed, padded>(): benched lengths are compiled as constants,
-// for images that leave the second half of the points empty.
+// for images that leave the second half of the points empty and for those that fill them.
 template <typename Visit>
 void visit_fixed(ComplexLines const& a, Precision precision, Visit&& visit) {
   auto const length = a.transform.length;
-  bool const padded = !a.contiguous && a.tail == 0 && 2 * a.head <= length.points() && length.odd == 1 &&
-                      a.transform.log2_lines == log2_block_lines(false, length);
-  switch (padded && precision == Precision::single ? length.log2 : 0) {
+  bool const known = !a.contiguous && precision == Precision::single && length.odd == 1 &&
+                     a.transform.log2_lines == log2_block_lines(false, length);
+  auto const with = [&]<int log2> {
+    constexpr int radix = log2_radix(Length{1, log2});
+    if (a.tail == 0 && 2 * a.head <= length.points())
+      visit.template operator()<float, Lines::interleaved, radix, 1, log2, true>();
+    else
+      visit.template operator()<float, Lines::interleaved, radix, 1, log2, false>();
+  };
+  switch (known ? length.log2 : 0) {
     case 7:
-      return visit.template operator()<float, Lines::interleaved, log2_radix(Length{1, 7}), 1, 7, true>();
+      return with.template operator()<7>();
     case 8:
-      return visit.template operator()<float, Lines::interleaved, log2_radix(Length{1, 8}), 1, 8, true>();
+      return with.template operator()<8>();
     case 9:
-      return visit.template operator()<float, Lines::interleaved, log2_radix(Length{1, 9}), 1, 9, true>();
+      return with.template operator()<9>();
     default:
       return visit_layout(a, precision, [&]<typename Real, Lines layout, int radix, int odd> {
         visit.template operator()<Real, layout, radix, odd, 0, false>();

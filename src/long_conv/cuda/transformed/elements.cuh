@@ -6,45 +6,15 @@
 
 namespace faltung::long_conv::cuda::transformed {
 
-// visit(T{}) with the storage type, so that a loop inside knows it.
-template <typename Visit>
-__device__ __forceinline__ void thread_visit(Dtype dtype, Visit&& visit) {
-  switch (dtype) {
-    case FALTUNG_F64:
-      return visit(double{});
-    case FALTUNG_F32:
-      return visit(float{});
-    case FALTUNG_F16:
-      return visit(__half{});
-    default:
-      return visit(__nv_bfloat16{});
-  }
-}
-
-template <typename Real, typename T>
-__device__ __forceinline__ Real thread_widened(T value) {
-  if constexpr (sizeof(T) == 2)
-    return Real(float(value));
-  else
-    return Real(value);
-}
-
-template <typename T, typename Real>
-__device__ __forceinline__ T thread_rounded(Real value) {
-  if constexpr (std::is_same_v<T, __half>)
-    return std::is_same_v<Real, double> ? __double2half(value) : __float2half(float(value));
-  else if constexpr (std::is_same_v<T, __nv_bfloat16>)
-    return std::is_same_v<Real, double> ? __double2bfloat16(value) : __float2bfloat16(float(value));
-  else
-    return T(value);
-}
+using faltung::cuda::thread_visit, faltung::cuda::thread_widened, faltung::cuda::thread_rounded;
 
 // ---- chunks and positions ----
 
 // Element offset of image `image` of unit `unit` of a chunk.
 __device__ inline std::int64_t image_offset(Chunk const& chunk, Strides const& strides, int unit, int image) {
   auto const at = std::uint32_t(chunk.first_channel + unit), sample = chunk.channels.quotient(at);
-  return (chunk.first_sample + sample + image) * strides.batch + chunk.channels.remainder(at, sample) * strides.channel;
+  return (chunk.first_sample + sample + chunk.by_pieces.quotient(chunk.first_image + image)) * strides.batch +
+         chunk.channels.remainder(at, sample) * strides.channel;
 }
 __device__ inline std::int64_t channel_of(Chunk const& chunk, int unit) {
   auto const at = std::uint32_t(chunk.first_channel + unit);
@@ -144,6 +114,19 @@ __device__ inline void store_image(Complex<Real> const (&v)[elements], ImageRows
     store(false);
     if (a.extent > half) store(true);
   });
+}
+
+// The same into sums of the type of computation.
+template <typename Real, int elements>
+__device__ inline void add_image(Complex<Real> const (&v)[elements], View const& to, std::int64_t row, int extent,
+                                 int first, int step, int half) {
+  std::int64_t const stride = to.strides.spatial[2];
+  Real* const sums = static_cast<Real*>(to.data) + row + first * stride;
+#pragma unroll
+  for (int q = 0; q < elements; ++q) {
+    if (first + q * step < extent) sums[q * step * stride] += v[q].re;
+    if (first + q * step + half < extent) sums[(half + q * step) * stride] -= v[q].im;
+  }
 }
 
 // ---- filters ----

@@ -3,27 +3,21 @@
 // Along its rows (the innermost axis) a real line of up to 2M points becomes M complex numbers: the transform of
 // (x[n] - i x[n + M]) exp(-i pi n / 2M) holds the frequencies 2f + 1/2 of 2M, all that a real line needs. Products of
 // such spectra are convolutions that wrap with their sign changed. The other axes are complex and wrap plainly.
+// Cyclic rows, of circular axes of 2M points exactly, are x[2n] + i x[2n + 1]; from their transform follow the
+// frequencies 0 .. M of 2M, which are stored in order.
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <array>
+
+#include "cuda/divisor.hpp"
 #include "long_conv/problem.hpp"
 
 namespace faltung::long_conv::cuda::transformed {
 
 enum class Precision { single, twice };
 
-// Division of numbers below 2^31 by a number known on the host, in three instructions.
-struct Divisor {
-  std::uint32_t value, multiplier, shift;
-  Divisor(std::int64_t by = 1) : value(std::uint32_t(by)), shift(31) {
-    while (std::uint64_t(1) << (shift - 31) < value) ++shift;
-    multiplier = std::uint32_t((std::uint64_t(1) << shift) / value + 1);
-  }
-  constexpr std::uint32_t quotient(std::uint32_t of) const {
-    return std::uint32_t(std::uint64_t(of) * multiplier >> shift);
-  }
-  constexpr std::uint32_t remainder(std::uint32_t of, std::uint32_t quotient) const { return of - quotient * value; }
-};
+using faltung::cuda::Divisor;
 
 constexpr int most_log2_length = 12;
 
@@ -33,21 +27,23 @@ struct Length {
   constexpr int points() const { return odd << log2; }
 };
 
-// A thread holds 2^log2_radix points of each of the odd parts: sixteen where that saves a pass through shared memory.
+// A thread holds 2^log2_radix points of each of the odd parts: sixteen where that saves a pass through shared memory,
+// four of five parts, where eight would leave too few threads.
 // The order of slots follows from it, so it is the same for every kernel and precision.
 constexpr int log2_radix(Length length) {
-  return length.odd == 1 && (length.log2 == 7 || length.log2 == 8 || length.log2 >= 10) ? 4 : 3;
+  return length.odd == 5 ? 2 : length.odd == 1 && (length.log2 == 7 || length.log2 == 8 || length.log2 >= 10) ? 4 : 3;
 }
 
 // Neighbouring threads: neighbouring points of a line, or the same point of neighbouring lines.
 enum class Lines { contiguous, interleaved };
 
-// Lines a block takes, a power of two: 2048 to 4096 points, 128 to 512 threads (256 where they hold more than 16
-// points). Interleaved lines: at least eight side by side where possible, so that whole sectors of memory are read.
+// Lines a block takes, a power of two: 2048 to 4096 points, 128 to 512 threads (256 where there are
+// odd parts). Interleaved lines: at least eight side by side where possible, so that whole sectors of memory are read.
 constexpr int log2_block_lines(bool contiguous, Length length) {
   auto const at_least_0 = [](int value) { return value < 0 ? 0 : value; };
   auto const least = [](int a, int b) { return a < b ? a : b; };
-  if (length.odd > 1) return contiguous ? at_least_0(10 - length.log2) : least(4, at_least_0(11 - length.log2));
+  if (length.odd > 1)
+    return contiguous ? at_least_0(10 - length.log2) : least(4, at_least_0(8 + log2_radix(length) - length.log2));
   int const filled = at_least_0(11 - length.log2);
   return contiguous ? filled : least(filled < 3 ? 3 : filled, most_log2_length - length.log2);
 }
@@ -73,8 +69,21 @@ struct TapAxis {
   int head, tail;
   std::int64_t filter, centre;  // centre in [0, extent) where circular
   bool circular;
-  bool exact;  // circular with extent positions: every offset modulo extent once, else at two positions
+  bool exact;  // circular with extent positions: every offset modulo extent once, else at two positions (rows: cyclic)
   constexpr int count() const { return head + tail; }
+};
+
+// An image in pieces along an axis, each convolved on its own: piece i is read from step i on and its result belongs
+// shift further on. What lies at or behind `limit` does not exist.
+struct PieceAxis {
+  int count = 1, step = 0, shift = 0, limit = 0;
+  friend bool operator==(PieceAxis const&, PieceAxis const&) = default;
+};
+struct Pieces {
+  std::array<PieceAxis, 3> axes;  // in the order of the problem's axes; of the plan's in kernels
+  constexpr int count() const { return axes[0].count * axes[1].count * axes[2].count; }
+  constexpr bool any() const { return axes[2].limit > 0; }
+  friend bool operator==(Pieces const&, Pieces const&) = default;
 };
 
 // The part of a call that goes through the workspace at once. A unit is a filter with its images: a channel, or a
@@ -82,6 +91,8 @@ struct TapAxis {
 struct Chunk {
   Divisor channels;                // of the call
   std::int64_t first_sample = 0;   // of image 0 of unit 0
+  int first_image = 0;             // of a unit: pieces of a sample one after the other
+  Divisor by_pieces = 1;           // of a sample
   std::int64_t first_channel = 0;  // of unit 0
   int units = 0, images = 1;
   Divisor by_images = 1;
@@ -90,15 +101,20 @@ struct Chunk {
 // Rows of images, [units, images, rows0, rows1] of the tensor <-> spectra[units, images][row0 pitch + row1][M].
 struct ImageRows {
   Transform transform;
-  void const* rotation;  // exp(-i pi n / 2M)
+  void const* rotation;          // exp(-i pi n / 2M); cyclic rows: exp(-i pi n / M)
+  int const* frequencies;        // cyclic rows: of the slots of the transform; else null
+  std::int64_t spectrum_points;  // between rows of spectra
   void* spectra;
   std::int64_t image_stride;  // of spectra, elements
   int rows0, rows1, pitch;
   Divisor by_rows, by_rows1;  // rows0 rows1, rows1
   int extent;
   Chunk chunk;
-  ConstView from;  // on the way back: x, read for the shortcut
-  View to;         // inverse only
+  Pieces pieces;
+  Divisor by_inner_pieces, by_last_pieces;  // pieces along the axes 1 and 2, along axis 2
+  ConstView from;                           // on the way back: x, read for the shortcut
+  View to;                                  // inverse only
+  bool adds;                                // to `to`, which is in the type of computation, in place of storing
   Dtype dtype, shortcut_dtype;
   ConstVector shortcut;
 };
@@ -107,6 +123,8 @@ struct ImageRows {
 struct FilterRows {
   Transform transform;
   void const* rotation;
+  int const* frequencies;
+  std::int64_t spectrum_points;
   void* spectra;
   std::int64_t unit_stride;
   TapAxis axes[3];
@@ -164,12 +182,16 @@ struct ToeplitzProduct {
   void* images;
   void const* filters;
   std::int64_t image_stride, filter_stride;
-  int lines;         // side by side; point i of all of them at i lines
-  int points, taps;  // taps <= points
+  int lines;                             // side by side; point i of all of them at i lines
+  int points, taps;                      // taps <= points
+  int inner_points = 1, inner_taps = 1;  // of a second causal axis, between points and lines
   int units, images_per_unit;
-  int log2_columns = 0;  // of a block
+  void const* twiddles = nullptr;  // of 2^log2_toeplitz_slots points, for the product in blocks
+  int log2_columns = 0;            // of a block
   constexpr int padded_taps() const { return (taps + 7) / 8 * 8; }
 };
+// Of a product in blocks of half as many points.
+inline constexpr int log2_toeplitz_slots = 6;
 constexpr std::size_t toeplitz_shared_bytes(int points, int taps, int log2_columns, std::size_t real_bytes) {
   return 2 * real_bytes * std::size_t((points + 7) / 8 * 8 + 7 + (taps + 7) / 8 * 8) << log2_columns;
 }
@@ -254,6 +276,8 @@ enum class TableKind {
   block_twiddles,  // exp(-2 pi i t / n) for the power of two n in a length, by pass
   odd_twiddles,    // exp(-2 pi i t j / n) for a length of n points, [t - 1][j], 0 < t < odd
   rotation,        // exp(-i pi t / 2n), t < n
+  roots,           // exp(-i pi t / n), t < n
+  frequencies,     // of the slots of a transform, integers
   split_twiddles,  // exp(-2 pi i column (4 frequency + 1) / 4n) for a split line of n points, [slot of the
                    // frequency][column]
 };
@@ -289,6 +313,10 @@ void transform_lines(ComplexLines const&, void const* from, void* to, Precision 
 void restore_lines(ComplexLines const&, void* data, Precision, cudaStream_t);
 void multiply_lines(LineProduct const&, Precision, cudaStream_t);
 void multiply_toeplitz(ToeplitzProduct const&, Precision, cudaStream_t);
+void multiply_toeplitz_blocks(ToeplitzProduct const&, Precision, cudaStream_t);
+std::size_t toeplitz_blocks_shared_bytes(int points, Precision);  // at least
+void multiply_toeplitz_pairs(ToeplitzProduct const&, Precision, cudaStream_t);
+std::size_t toeplitz_pairs_shared_bytes(ToeplitzProduct const&, Precision);  // for its columns
 void gradient_lines(LineGradient const&, Precision, cudaStream_t);
 
 void transform_split(ImageSplit const&, Precision, cudaStream_t);

@@ -12,8 +12,8 @@ namespace faltung::long_conv::cuda::transformed {
 
 class Passes : public Arguments {
  public:
-  Passes(Problem const& p, Runtime const& runtime)
-      : Arguments(p, runtime.workspace), stream_(static_cast<cudaStream_t>(runtime.stream)) {
+  Passes(Problem const& p, Runtime const& runtime, Pieces const& pieces = {})
+      : Arguments(p, pieces, runtime.workspace), stream_(static_cast<cudaStream_t>(runtime.stream)) {
     build_tables(buffers_.tables, stream_);
   }
 
@@ -28,10 +28,10 @@ class Passes : public Arguments {
     } else {
       // The last of the passes stores what the product reads.
       auto* const between = plan_.precise_filters() ? buffers_.precise : buffers_.filters;
-      bool const only = plan_.toeplitz && plan_.active() == 2;
+      bool const only = plan_.toeplitz && !has_middle();
       transform_rows(filter_rows(chunk, k, {}, compute, only ? buffers_.filters : between), compute,
                      only ? stored : compute, stream_);
-      if (plan_.active() == 3)
+      if (has_middle())
         transform_lines(middle_lines_of_filters(chunk, compute), between, plan_.toeplitz ? buffers_.filters : between,
                         compute, plan_.toeplitz ? stored : compute, stream_);
       if (plan_.toeplitz) return;
@@ -53,7 +53,7 @@ class Passes : public Arguments {
     if (plan_.arrangement == Arrangement::split)
       return transform_split(ImageSplit{split(spectra), rows}, plan_.precision, stream_);
     transform_rows(rows, plan_.precision, stream_);
-    if (plan_.active() == 3)
+    if (has_middle())
       transform_lines(middle_lines_of_images(chunk), spectra, spectra, plan_.precision, plan_.precision, stream_);
   }
 
@@ -62,7 +62,7 @@ class Passes : public Arguments {
     auto const rows = image_rows(chunk, from, to, shortcut, spectra);
     if (plan_.arrangement == Arrangement::split)
       return restore_split(ImageSplit{split(spectra), rows}, plan_.precision, stream_);
-    if (plan_.active() == 3) restore_lines(middle_lines_of_images(chunk), spectra, plan_.precision, stream_);
+    if (has_middle()) restore_lines(middle_lines_of_images(chunk), spectra, plan_.precision, stream_);
     restore_rows(rows, plan_.precision, stream_);
   }
 
@@ -70,7 +70,7 @@ class Passes : public Arguments {
     auto const rows = filter_rows(chunk, {}, dk, plan_.precision, buffers_.filter_gradients);
     if (plan_.arrangement == Arrangement::split)
       return restore_split(FilterSplit{split(buffers_.filter_gradients), rows}, plan_.precision, stream_);
-    if (plan_.active() == 3)
+    if (has_middle())
       restore_lines(middle_lines_of_filters(chunk, plan_.precision), buffers_.filter_gradients, plan_.precision,
                     stream_);
     restore_rows(rows, plan_.precision, stream_);
@@ -87,21 +87,28 @@ class Passes : public Arguments {
               {image_rows(chunk, from, to, shortcut, nullptr), buffers_.filters, plan_.filter_size, conjugate},
               plan_.precision, stream_);
         transform_images(chunk, from, buffers_.images);
-        if (plan_.toeplitz)
-          multiply_toeplitz({.images = buffers_.images,
-                             .filters = buffers_.filters,
-                             .image_stride = plan_.image_size,
-                             .filter_stride = plan_.filter_size,
-                             .lines = line_count(),
-                             .points = plan_.axes[plan_.last()].extent,
-                             .taps = plan_.axes[plan_.last()].head,
-                             .units = chunk.units,
-                             .images_per_unit = chunk.images},
-                            plan_.precision, stream_);
-        else
+        if (plan_.toeplitz) {
+          ToeplitzProduct const product{.images = buffers_.images,
+                                        .filters = buffers_.filters,
+                                        .image_stride = plan_.image_size,
+                                        .filter_stride = plan_.filter_size,
+                                        .lines = line_count(),
+                                        .points = plan_.axes[plan_.last()].extent,
+                                        .taps = plan_.axes[plan_.last()].head,
+                                        .inner_points = plan_.toeplitz_pairs ? plan_.axes[1].extent : 1,
+                                        .inner_taps = plan_.toeplitz_pairs ? plan_.axes[1].head : 1,
+                                        .units = chunk.units,
+                                        .images_per_unit = chunk.images,
+                                        .twiddles = buffers_.toeplitz_blocks.twiddles};
+          auto* const multiply = plan_.toeplitz_pairs    ? multiply_toeplitz_pairs
+                                 : plan_.toeplitz_blocks ? multiply_toeplitz_blocks
+                                                         : multiply_toeplitz;
+          multiply(product, plan_.precision, stream_);
+        } else {
           multiply_lines({last_lines(plan_.precision), buffers_.images, buffers_.filters, plan_.filter_size,
                           chunk.units, chunk.images, conjugate},
                          plan_.precision, stream_);
+        }
         restore_images(chunk, from, to, shortcut, buffers_.images);
       });
     });
@@ -209,15 +216,15 @@ class Passes : public Arguments {
     for (std::int64_t unit = 0; unit < plan_.units; unit += plan_.chunk_units)
       body(Chunk{.channels = p_.channels,
                  .first_sample = unit / p_.channels,
+                 .by_pieces = plan_.pieces.count(),
                  .first_channel = unit % p_.channels,
                  .units = int(std::min(plan_.chunk_units, plan_.units - unit))});
   }
   // body(chunk, whether it is the first and the last of its units)
   template <typename Body>
   void each_image_chunk(Chunk chunk, Body&& body) const {
-    std::int64_t const sample = chunk.first_sample;
     for (std::int64_t image = 0; image < plan_.images; image += plan_.chunk_images) {
-      chunk.first_sample = sample + image;
+      chunk.first_image = int(image);
       chunk.images = int(std::min(plan_.chunk_images, plan_.images - image));
       chunk.by_images = chunk.images;
       body(chunk, image == 0, image + chunk.images == plan_.images);
@@ -241,7 +248,8 @@ class Passes : public Arguments {
       auto near = shortcut;
       if (near.data) near.data = offset_by(near.data, channel * near.stride * std::int64_t(size_of(p_.shortcut_dtype)));
       for (int image = 0; image < chunk.images; ++image) {
-        std::int64_t const sample = chunk.first_sample + (chunk.first_channel + unit) / p_.channels + image;
+        std::int64_t const sample =
+            chunk.first_sample + (chunk.first_channel + unit) / p_.channels + chunk.first_image + image;
         auto const offset = [&](Strides const& s, std::int64_t point) {
           return sample * s.batch + channel * s.channel + point * s.spatial[2];
         };
@@ -296,6 +304,9 @@ class Passes : public Arguments {
       restore_split(images, plan_.precision, stream_);
     }
   }
+
+  // A third axis that is transformed, between the rows and that of the product.
+  bool has_middle() const { return plan_.active() == 3 && !plan_.toeplitz_pairs; }
 
   cudaStream_t const stream_;
 };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
+#include "cuda/device.hpp"
 #include "long_conv/cuda/line/line.hpp"
 
 namespace faltung::long_conv::cuda::transformed {
@@ -14,6 +16,9 @@ namespace {
 constexpr std::size_t chunk_bytes = std::size_t(1024) << 20;
 constexpr std::size_t most_bytes_of_a_unit = std::size_t(512) << 20;
 constexpr int images_per_sum = 16;  // partial sums over the batch: chunks hold whole ones
+
+// Taps of a causal axis of a grid: 2 N multiply-adds a point directly, about 170 + N / 8 in blocks.
+constexpr int least_toeplitz_in_blocks = 128;
 
 int log2_at_least(std::int64_t points) { return std::max(3, int(std::bit_width(std::uint64_t(points - 1)))); }
 
@@ -30,7 +35,8 @@ Length length_at_least(std::int64_t points, bool odd_allowed) {
   return best;
 }
 
-TapAxis make_axis(Axis const& axis, bool innermost, bool odd_allowed) {
+// cyclic: whether rows may be; they are in two axes and three.
+TapAxis make_axis(Axis const& axis, bool innermost, bool odd_allowed, bool cyclic) {
   int const extent = int(axis.extent);
   TapAxis result{.extent = extent,
                  .positions = 1,
@@ -51,13 +57,15 @@ TapAxis make_axis(Axis const& axis, bool innermost, bool odd_allowed) {
     high = std::min(high, axis.filter - 1 - axis.centre);
     if (low > high) low = high = 0;  // no tap meets an input, and position 0 finds none
   }
-  result.exact = result.circular && !innermost && length_at_least(extent, odd_allowed).points() == extent;
+  result.exact =
+      result.circular && (innermost ? cyclic && 2 * length_at_least(extent / 2, odd_allowed).points() == extent
+                                    : length_at_least(extent, odd_allowed).points() == extent);
   if (result.exact) low = 0;
   result.head = int(std::max<std::int64_t>(0, high + 1));
   result.tail = int(std::max<std::int64_t>(0, -low));
   std::int64_t const least = result.exact ? extent : extent + std::max({std::int64_t(0), high, -low});
-  result.positions = innermost ? 2 * length_at_least((least + 1) / 2, odd_allowed).points()
-                               : length_at_least(least, odd_allowed).points();
+  result.positions = innermost && !result.exact ? 2 * length_at_least((least + 1) / 2, odd_allowed).points()
+                                                : length_at_least(least, odd_allowed).points();
   return result;
 }
 
@@ -75,7 +83,7 @@ Problem line_problem(Problem const& p, std::int64_t batch, std::int64_t channels
   return result;
 }
 
-Plan make_plan(Problem const& p) {
+Plan make_plan(Problem const& p, Pieces const& pieces) {
   Plan plan{};
   int at = 0;
   for (int i = 0; i < 3; ++i)
@@ -87,18 +95,21 @@ Plan make_plan(Problem const& p) {
   for (bool const exact : {true, false})
     for (int i = 0; i < 3; ++i)
       if (p.axes[i].extent != 1 && is_exact(i) == exact) plan.order[at++] = i;
+  for (int a = 0; a < 3; ++a) plan.pieces.axes[a] = pieces.axes[plan.order[a]];
   auto const longest = std::max({p.axes[0].extent, p.axes[1].extent, p.axes[2].extent});
   plan.precision = p.x_dtype == FALTUNG_F64 ? Precision::twice : Precision::single;
   plan.filter_precision = p.x_dtype == FALTUNG_F32 && longest <= 64 ? Precision::twice : plan.precision;
   // fp64 has lengths of powers of two alone, and so have axes whose filters are transformed in fp64.
   bool const odd_allowed = plan.precision == Precision::single && longest > 64;
-  for (int a = 0; a < 3; ++a) plan.axes[a] = make_axis(p.axes[plan.order[a]], a == 2, odd_allowed);
+  for (int a = 0; a < 3; ++a)
+    plan.axes[a] = make_axis(p.axes[plan.order[a]], a == 2, odd_allowed, p.axes[plan.order[1]].extent > 1);
   auto const length_of = [](int points) {
     int const log2 = std::countr_zero(unsigned(points));
     return Length{points >> log2, log2};
   };
   bool const exact = plan.active() == 1 && is_exact(plan.order[2]) && plan.axes[2].extent > 1;
   plan.toeplitz = plan.active() > 1 && is_exact(plan.order[plan.last()]);
+  plan.toeplitz_pairs = plan.active() == 3 && is_exact(plan.order[1]);
   plan.arrangement = plan.active() > 1                                     ? Arrangement::grid
                      : exact                                               ? Arrangement::causal
                      : plan.axes[2].positions / 2 <= 1 << most_log2_length ? Arrangement::row
@@ -109,32 +120,35 @@ Plan make_plan(Problem const& p) {
     plan.direct_segments = plan.log2_points > plan.log2_segment &&
                            !line::reject(line_problem(p, p.batch, p.channels, std::int64_t(1) << plan.log2_segment));
   } else if (plan.arrangement == Arrangement::split) {
-    plan.axes[2] = make_axis(p.axes[plan.order[2]], true, false);
+    plan.axes[2] = make_axis(p.axes[plan.order[2]], true, false, false);
     plan.log2_points = length_of(plan.axes[2].positions / 2).log2;
     auto const [rows, columns] = split_lengths(plan.log2_points);
     plan.lengths[0] = {1, rows}, plan.lengths[1] = {1, columns};
   } else {
     if (plan.toeplitz) {
-      auto& axis = plan.axes[plan.last()];
-      axis.positions = axis.head = int(std::min<std::int64_t>(axis.extent, axis.filter));
-      axis.tail = 0;
+      auto const keep = [](TapAxis& axis) {
+        axis.positions = axis.head = int(std::min<std::int64_t>(axis.extent, axis.filter));
+        axis.tail = 0;
+      };
+      keep(plan.axes[plan.last()]);
+      if (plan.toeplitz_pairs) keep(plan.axes[1]);
+      plan.toeplitz_blocks = !plan.toeplitz_pairs && plan.axes[plan.last()].head > least_toeplitz_in_blocks;
     }
     for (int a = 0; a < 2; ++a)
-      if (plan.axes[a].extent > 1 && !(plan.toeplitz && a == plan.last()))
+      if (plan.axes[a].extent > 1 && !(plan.toeplitz && (a == plan.last() || plan.toeplitz_pairs)))
         plan.lengths[a] = length_of(plan.axes[a].positions);
     plan.lengths[2] = length_of(plan.axes[2].positions / 2);
   }
 
   bool const shared = p.sharing == FilterSharing::shared;
   plan.units = shared ? p.channels : p.batch * p.channels;
-  plan.images = shared ? p.batch : 1;
-  std::int64_t const row =
-      plan.log2_points ? std::int64_t(1) << plan.log2_points : std::int64_t(plan.lengths[2].points());
+  plan.images = (shared ? p.batch : 1) * pieces.count();
+  std::int64_t const row = plan.row_points();
   auto const& outermost = plan.axes[plan.last()];
   plan.filter_size = row * plan.axes[0].positions * plan.axes[1].positions;
   // The axis of the product keeps its points, the middle one is transformed as a whole.
-  plan.image_size =
-      plan.arrangement == Arrangement::row ? 0 : plan.filter_size / outermost.positions * outermost.extent;
+  plan.image_size = plan.arrangement == Arrangement::row ? 0 : row * outermost.extent;
+  if (plan.active() == 3) plan.image_size *= plan.middle_positions();
   if (exact) {
     // Between segments: half of an image at a time, and its sums, which are as large.
     plan.filter_size = std::int64_t(1) << plan.log2_segment;
@@ -161,6 +175,55 @@ Plan make_plan(Problem const& p) {
                                at_most(plan.axes[0].filter * plan.axes[1].filter)});
   plan.workspace = Buffers(plan, p.direction, nullptr).bytes;
   return plan;
+}
+
+char const* reject_plan(Plan const& plan) {
+  if (plan.arrangement == Arrangement::grid &&
+      std::max({plan.lengths[0].points(), plan.lengths[1].points(), plan.lengths[2].points()}) > 1 << most_log2_length)
+    return "takes up to 4096 padded points an axis of a grid";
+  if (plan.arrangement == Arrangement::causal)
+    for (int a = 0; a < 2; ++a)
+      if (auto const& axis = plan.axes[a];
+          (axis.circular && axis.filter > 1) || !(axis.centre >= 0 && axis.centre < axis.filter))
+        return "takes one tap along an axis of one point beside a causal one";
+  std::size_t const budget = faltung::cuda::shared_memory_budget();
+  if (plan.toeplitz_blocks && toeplitz_blocks_shared_bytes(plan.axes[plan.last()].extent, plan.precision) > budget)
+    return "a column of a causal axis and its filter exceed the device's shared memory";
+  if (plan.toeplitz_pairs && toeplitz_pairs_shared_bytes({.points = plan.axes[0].extent,
+                                                          .taps = plan.axes[0].head,
+                                                          .inner_points = plan.axes[1].extent,
+                                                          .inner_taps = plan.axes[1].head},
+                                                         plan.precision) > budget)
+    return "a column of two causal axes and its filter exceed the device's shared memory";
+  if (plan.toeplitz && !plan.toeplitz_pairs && !plan.toeplitz_blocks &&
+      toeplitz_shared_bytes(plan.axes[plan.last()].extent, plan.axes[plan.last()].head, 1,
+                            plan.precision == Precision::twice ? sizeof(double) : sizeof(float)) > budget)
+    return "two columns of a causal axis and its filter exceed the device's shared memory";
+  if (plan.log2_points > 2 * most_log2_length) return "takes up to 2^24 points";
+  if (plan.axes[0].filter * plan.axes[1].filter >= std::int64_t(1) << 30)
+    return "takes filters of fewer than 2^30 rows";
+  if (plan.units >= std::int64_t(1) << 30 || plan.images >= std::int64_t(1) << 30)
+    return "takes fewer than 2^30 filters and images";
+  return nullptr;
+}
+
+Plan const& plan_of(Problem const& p, Pieces const& pieces) {
+  struct Entry {
+    Problem problem;
+    Pieces pieces;
+    Plan plan;
+  };
+  constexpr std::size_t kept = 32;  // forward and backward, and their parts
+  thread_local std::vector<Entry> entries;
+  thread_local std::size_t oldest = 0;
+  entries.reserve(kept);
+  for (auto const& entry : entries)
+    if (entry.problem == p && entry.pieces == pieces) return entry.plan;
+  if (entries.size() < kept) return entries.emplace_back(Entry{p, pieces, make_plan(p, pieces)}).plan;
+  auto& entry = entries[oldest];
+  oldest = (oldest + 1) % kept;
+  entry = {p, pieces, make_plan(p, pieces)};
+  return entry.plan;
 }
 
 Buffers::Buffers(Plan const& plan, Direction direction, void* base) {
@@ -195,8 +258,16 @@ Buffers::Buffers(Plan const& plan, Direction direction, void* base) {
     } else if (plan.arrangement != Arrangement::split) {
       for (int a = 0; a < 3; ++a)
         if (plan.lengths[a].log2)
-          make(lengths[twice][a], plan.lengths[a], log2_radix(plan.lengths[a]), precision, a == 2);
+          make(lengths[twice][a], plan.lengths[a], log2_radix(plan.lengths[a]), precision, a == 2 && !plan.cyclic());
+      if (plan.cyclic()) {
+        auto& rows = lengths[twice][2];
+        int const radix = log2_radix(plan.lengths[2]);
+        rows.rotation = table(plan.lengths[2], radix, TableKind::roots, precision);
+        rows.frequencies = table(plan.lengths[2], radix, TableKind::frequencies, precision);
+      }
     }
+    if (plan.toeplitz_blocks && precision == plan.precision)
+      make(toeplitz_blocks, {1, log2_toeplitz_slots}, 3, precision, false);
   }
   if (plan.arrangement == Arrangement::split) make_split(plan.log2_points);
   if (plan.arrangement == Arrangement::causal)

@@ -25,6 +25,9 @@ struct Plan {
   int log2_segment;      // causal: of the segments that one line of threads computes
   bool direct_segments;  // causal: segments are products of cuda.line
   bool toeplitz;         // grid: the last axis is causal, to the bit, and not transformed
+  bool toeplitz_pairs;   // so is axis 1 of three
+  bool toeplitz_blocks;  // it is so long that blocks of it are transformed
+  Pieces pieces;         // in the order of the axes here
   std::int64_t units, images;
   std::int64_t chunk_units, chunk_images;
   std::int64_t filter_size, image_size;  // complex elements of a spectrum
@@ -32,10 +35,21 @@ struct Plan {
 
   bool precise_filters() const { return filter_precision != precision; }
   int last() const { return active() == 3 ? 0 : 1; }  // axis of the product of a grid
+  bool cyclic() const { return arrangement == Arrangement::grid && axes[2].exact; }
+  // Complex elements between rows of spectra: cyclic rows have one more than points, and whole sectors.
+  std::int64_t row_points() const {
+    return log2_points ? std::int64_t(1) << log2_points : lengths[2].points() + (cyclic() ? 4 : 0);
+  }
+  // Along axis 1 in the spectra of images.
+  int middle_positions() const { return toeplitz_pairs ? axes[1].extent : axes[1].positions; }
   int active() const { return axes[0].extent > 1 ? 3 : axes[1].extent > 1 ? 2 : 1; }
 };
 
-Plan make_plan(Problem const&);
+// Of images in pieces, where the extents of the problem are those of a piece; only for grids, forward.
+Plan make_plan(Problem const&, Pieces const& = {});
+// The same, kept for the problems that the thread asked for last: a call asks three times.
+Plan const& plan_of(Problem const&, Pieces const& = {});
+char const* reject_plan(Plan const&);  // why no call goes by it; null: it may
 
 // A segment of so many points of a causal axis as a problem of cuda.line.
 Problem line_problem(Problem const&, std::int64_t batch, std::int64_t channels, std::int64_t points);
@@ -45,10 +59,12 @@ struct Buffers {
   struct LengthTables {
     void* twiddles = nullptr;
     void* odd_twiddles = nullptr;
-    void* rotation = nullptr;
+    void* rotation = nullptr;     // roots where rows are cyclic
+    void* frequencies = nullptr;  // of cyclic rows
   };
-  LengthTables lengths[2][3];                           // [single, twice][axis]
-  LengthTables causal[2][most_log2_segment];            // [log2_length], of radix 8
+  LengthTables lengths[2][3];                 // [single, twice][axis]
+  LengthTables causal[2][most_log2_segment];  // [log2_length], of radix 8
+  LengthTables toeplitz_blocks;
   LengthTables split[most_log2_length + 1];             // [log2_length], of split axes
   void* split_twiddles[2 * most_log2_length + 1] = {};  // [log2_points]
   void* filters = nullptr;

@@ -30,9 +30,9 @@ __device__ Complex<Real> pass_twiddle(int i, int log2_length, int log2_radix) {
   return root<Real>(std::int64_t(within / stride + 1) * (within % stride), stride << log2_radix);
 }
 
-// The frequency in a slot of a transform, in the order that BlockTransform leaves behind.
-__device__ int frequency_of(int slot, int log2_length) {
-  int const log2 = log2_radix(Length{1, log2_length}), share = 1 << (log2_length - log2);
+// The frequency in a slot of a transform of a power of two, in the order that BlockTransform leaves behind.
+__device__ int frequency_of(int slot, int log2_length, int log2) {
+  int const share = 1 << (log2_length - log2);
   int rest = ((slot & (share - 1)) << log2) + slot / share, result = 0, scale = 1;
   for (int stride = share;; stride >>= log2) {
     result += rest / stride * scale;
@@ -58,8 +58,16 @@ __device__ void build(Table const& table) {
       case TableKind::rotation:
         to[i] = root<Real>(i, 4 * std::int64_t(points));
         break;
+      case TableKind::roots:
+        to[i] = root<Real>(i, 2 * std::int64_t(points));
+        break;
+      case TableKind::frequencies:
+        static_cast<int*>(table.to)[i] =
+            table.length.odd * frequency_of(i & ((1 << log2) - 1), log2, table.log2_radix) + (i >> log2);
+        break;
       case TableKind::split_twiddles: {
-        std::int64_t const column = i & ((1 << columns) - 1), frequency = frequency_of(i >> columns, rows);
+        std::int64_t const column = i & ((1 << columns) - 1),
+                           frequency = frequency_of(i >> columns, rows, log2_radix(Length{1, rows}));
         to[i] = root<Real>(column * (4 * frequency + 1), std::int64_t(4) << log2);
         break;
       }

@@ -7,46 +7,42 @@
 #include "core/error.hpp"
 #include "cuda/device.hpp"
 #include "long_conv/cuda/reduction.hpp"
+#include "long_conv/cuda/transformed/causal_tiles.hpp"
 #include "long_conv/cuda/transformed/passes.hpp"
 
 namespace faltung::long_conv::cuda::transformed {
 
+namespace {
+
+// Whether y goes by tiles: it has several causal axes.
+bool in_tiles(Problem const& p) {
+  int causal = 0;
+  for (auto const& axis : p.axes) causal += axis.extent > 1 && axis.boundary == Boundary::causal;
+  return causal > 1 && p.direction == Direction::forward;
+}
+
+}  // namespace
+
 char const* reject(Problem const& p) {
-  int axes = 0, causal = 0;
+  int axes = 0;
   for (auto const& axis : p.axes) {
     axes += axis.extent > 1;
-    causal += axis.extent > 1 && axis.boundary == Boundary::causal;
     if (axis.filter >= std::int64_t(1) << 24 || std::abs(axis.centre) >= std::int64_t(1) << 30)
       return "takes fewer than 2^24 taps an axis, with a centre below 2^30";
   }
-  if (axes > 1 && causal > 1 && p.direction == Direction::forward)
-    return "takes one causal axis of a grid: transforms over another would not be causal to the bit";
   for (auto const& axis : p.axes)
     if (axis.extent > (axes > 1 ? std::int64_t(1) << most_log2_length : std::int64_t(1) << 24))
       return axes > 1 ? "takes up to 4096 padded points an axis of a grid" : "takes up to 2^24 points";
-  auto const plan = make_plan(p);
-  if (plan.arrangement == Arrangement::grid &&
-      std::max({plan.lengths[0].points(), plan.lengths[1].points(), plan.lengths[2].points()}) > 1 << most_log2_length)
-    return "takes up to 4096 padded points an axis of a grid";
-  if (plan.arrangement == Arrangement::causal)
-    for (int a = 0; a < 2; ++a)
-      if (auto const& axis = plan.axes[a];
-          (axis.circular && axis.filter > 1) || !(axis.centre >= 0 && axis.centre < axis.filter))
-        return "takes one tap along an axis of one point beside a causal one";
-  if (plan.toeplitz && toeplitz_shared_bytes(plan.axes[plan.last()].extent, plan.axes[plan.last()].head, 1,
-                                             plan.precision == Precision::twice ? sizeof(double) : sizeof(float)) >
-                           std::size_t(faltung::cuda::shared_memory_budget()))
-    return "two columns of a causal axis and its filter exceed the device's shared memory";
-  if (plan.log2_points > 2 * most_log2_length) return "takes up to 2^24 points";
-  if (plan.axes[0].filter * plan.axes[1].filter >= std::int64_t(1) << 30)
-    return "takes filters of fewer than 2^30 rows";
-  if (plan.units >= std::int64_t(1) << 30 || plan.images >= std::int64_t(1) << 30)
-    return "takes fewer than 2^30 filters and images";
-  return nullptr;
+  return in_tiles(p) ? reject_causal_tiles(p) : reject_plan(plan_of(p));
 }
 
 std::string policy(Problem const& p) {
-  auto const plan = make_plan(p);
+  if (in_tiles(p)) {
+    CausalTiles const tiles(p);
+    return concatenate(tiles.text(), "; ", tiles.channels(), " channels at a time, ", tiles.workspace(),
+                       " bytes of workspace");
+  }
+  auto const& plan = plan_of(p);
   auto const points = [](int log2) { return 1 << log2; };
   std::string text = plan.precision == Precision::twice ? "fp64 transforms of " : "fp32 transforms of ";
   if (plan.arrangement == Arrangement::causal)
@@ -69,10 +65,11 @@ std::string policy(Problem const& p) {
                             plan.workspace, " bytes of workspace");
 }
 
-std::size_t workspace(Problem const& p) { return make_plan(p).workspace; }
+std::size_t workspace(Problem const& p) { return in_tiles(p) ? CausalTiles(p).workspace() : plan_of(p).workspace; }
 
 void forward(Problem const& p, ForwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
+  if (in_tiles(p)) return CausalTiles(p).forward(a);
   Passes const call(p, a.runtime);
   auto const x = call.ordered(a.x), k = call.ordered(a.k);
   if (call.plan().arrangement == Arrangement::causal)

@@ -25,7 +25,7 @@ void visit_length(Precision precision, Length length, Visit&& visit) {
   if (length.odd == 3)
     visit.template operator()<float, 3, 3>();
   else if (length.odd == 5)
-    visit.template operator()<float, 3, 5>();
+    visit.template operator()<float, log2_radix(Length{5, 3}), 5>();
   else
     visit_radix(precision, length, [&]<typename Real, int radix> { visit.template operator()<Real, radix, 1>(); });
 }
@@ -33,7 +33,8 @@ void visit_length(Precision precision, Length length, Visit&& visit) {
 // Threads of a block at most; exactly so many where the length is fixed.
 template <int log2_radix, int odd, Lines layout = Lines::contiguous, int fixed = 0>
 inline constexpr int most_threads =
-    fixed ? 1 << (fixed - log2_radix + log2_block_lines(layout == Lines::contiguous, Length{1, fixed}))
-          : (1 << most_log2_length >> log2_radix) / (odd > 1 ? 2 : 1);
+    fixed     ? 1 << (fixed - log2_radix + log2_block_lines(layout == Lines::contiguous, Length{1, fixed}))
+    : odd > 1 ? 256
+              : 1 << most_log2_length >> log2_radix;
 
 }  // namespace faltung::long_conv::cuda::transformed
