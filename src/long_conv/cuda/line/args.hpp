@@ -31,6 +31,7 @@ struct GradientArgs {
   GradientLayout layout;
   Tensor<Element const*> dy, x;
   Tensor<Tap*> dk;
+  int ahead;  // channels that are at work at a time
 };
 
 }  // namespace faltung::long_conv::cuda::line

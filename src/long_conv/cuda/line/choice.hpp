@@ -16,8 +16,11 @@ inline bool is_split(Problem const& p) { return p.k_dtype == FALTUNG_F32; }
 
 // Blocks: channels, and batch entries by `per_block`.
 dim3 grid_of(Problem const&, std::int64_t per_block);
-// Warps of a block that has so many items of equal or pairwise equal work and of shared memory: one for two items, or
-// for one where few blocks fit on a multiprocessor.
-int warps_of(int items, std::size_t shared_bytes, int most);
+// Of blocks that have so many items, of falling work where most lags have taps: the choice with most warps at work on a
+// multiprocessor, on average.
+struct Occupancy {
+  int warps, blocks;  // of a block, on a multiprocessor
+};
+Occupancy occupancy_of(Shape const&, int items, std::size_t shared_bytes, int registers, int most);
 
 }  // namespace faltung::long_conv::cuda::line

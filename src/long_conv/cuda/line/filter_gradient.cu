@@ -13,20 +13,22 @@ void run(Problem const& p, ConstView const& dy, ConstView const& x, View const& 
   auto const shape = *gradient_shape(p);
   GradientLayout const layout(shape);
   std::size_t const bytes = gradient_bytes(shape);
+  auto const [warps, blocks] =
+      occupancy_of(shape, layout.groups * layout.shares, bytes, gradient_registers, most_gradient_threads / 32);
   GradientArgs<Element, Tap> args{.shape = shape,
                                   .layout = layout,
                                   .dy = toeplitz::make_tensor<Element const*>(dy, p.axes[2].extent, 8),
                                   .x = toeplitz::make_tensor<Element const*>(x, p.axes[2].extent, 8),
-                                  .dk = toeplitz::make_tensor<Tap*>(dk, p.axes[2].filter, 1)};
+                                  .dk = toeplitz::make_tensor<Tap*>(dk, p.axes[2].filter, 1),
+                                  .ahead = blocks * faltung::cuda::multiprocessors()};
   args.dk.row = p.axes[2].filter;  // there is one row
-  faltung::cuda::launch<gradient_kernel<Element, Tap>>(
-      "cuda.line filter gradient",
-      {.grid = grid_of(p, shape.per_sample ? 1 : p.batch),
-       .threads = unsigned(32 * warps_of(layout.groups * layout.shares, bytes, most_gradient_threads / 32)),
-       .shared_bytes = bytes,
-       .stream = stream,
-       .starts_early = true},
-      args);
+  faltung::cuda::launch<gradient_kernel<Element, Tap>>("cuda.line filter gradient",
+                                                       {.grid = grid_of(p, shape.per_sample ? 1 : p.batch),
+                                                        .threads = unsigned(32 * warps),
+                                                        .shared_bytes = bytes,
+                                                        .stream = stream,
+                                                        .starts_early = true},
+                                                       args);
 }
 
 }  // namespace

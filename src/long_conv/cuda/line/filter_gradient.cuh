@@ -14,7 +14,8 @@ namespace faltung::long_conv::cuda::line {
 
 using namespace faltung::cuda;
 
-inline constexpr int most_gradient_threads = 512;
+// Of a block and, as it is compiled, of a thread.
+inline constexpr int most_gradient_threads = 512, gradient_registers = 128;
 
 // Rows of 8 * pieces points, `segments` of them an image, zeros behind its points and in images that there are not.
 template <typename Element>
@@ -45,6 +46,16 @@ __device__ __forceinline__ void block_stage_rows(Element* to, int row_stride, Te
         points, [&](int i, bool) { return i < most ? source[i * x.column] : Element(0.f); },
         [&](int i, Element value) { to[row * row_stride + i] = value; });
   }
+}
+
+// To L2, while this block works: the images of a block to come.
+template <typename Element>
+__device__ __forceinline__ void block_prefetch_images(Tensor<Element const*> const& x, int extent, std::int64_t b,
+                                                      int count, std::int64_t c) {
+  constexpr int line = 128 / sizeof(Element);
+  if (!x.vectors) return;
+  for (int i = threadIdx.x * line; i < extent; i += blockDim.x * line)
+    for (int image = 0; image < count; ++image) thread_prefetch(x.data + (b + image) * x.batch + c * x.channel + i);
 }
 
 // The places of a lane in pieces of x: of a row that is a whole image as they come, with zeros around it.
@@ -178,11 +189,14 @@ __global__ __launch_bounds__(most_gradient_threads,
         int const count = int(min(std::int64_t(shape.images()), images_in_all - first));
         block_stage_rows(dy, layout.dy_row, p.dy, shape, layout.pieces, b, count, c);
         block_stage_rows(x + (whole ? margin_pieces * piece : 0), layout.x_row, p.x, shape, layout.pieces, b, count, c);
+        if (c + p.ahead < shape.channels) {
+          block_prefetch_images(p.dy, shape.axis.extent, b, count, c + p.ahead);
+          block_prefetch_images(p.x, shape.axis.extent, b, count, c + p.ahead);
+        }
         thread_wait_for_copies();
         __syncthreads();
-        // Of a causal axis the work of a group falls with its lags: warps take them to and fro.
         for (int turn = 0; turn * warps < items; ++turn) {
-          int const item = turn * warps + (turn & 1 ? warps - 1 - thread_warp() : thread_warp());
+          int const item = item_of(turn, thread_warp(), warps);
           if (item >= items) continue;
           int const group = item % layout.groups, share = item / layout.groups;
           float* const to = sums + (2 * share + group % 2) * layout.sums + group * lags_per_group;

@@ -62,10 +62,30 @@ dim3 grid_of(Problem const& p, std::int64_t per_block) {
               unsigned(std::min((p.batch + per_block - 1) / per_block, most_rows)));
 }
 
-int warps_of(int items, std::size_t shared_bytes, int most) {
-  constexpr int wanted = 16;  // on a multiprocessor
-  int const resident = std::max(1, int(faltung::cuda::shared_memory_budget() / shared_bytes));
-  return std::clamp(std::max((items + 1) / 2, std::min(items, wanted / resident)), 1, most);
+Occupancy occupancy_of(Shape const& shape, int items, std::size_t shared_bytes, int registers, int most) {
+  constexpr int partitions = 4, partition_registers = 1 << 14,
+                reserved_bytes = 1024;  // of a multiprocessor, of a block
+  bool const falling = 2 * (shape.axis.high - shape.axis.low) > shape.axis.extent;
+  int const by_memory = int((std::size_t(faltung::cuda::shared_memory_budget()) + reserved_bytes) /
+                            (shared_bytes + reserved_bytes)),
+            all_warps = partitions * (partition_registers / (32 * registers));
+  Occupancy best{1, 1};
+  double most_at_work = 0;
+  for (int warps = 1; warps <= std::min(items, most); ++warps) {
+    int const blocks = std::min(by_memory, all_warps / warps);
+    int longest = 0;  // work of a warp
+    for (int warp = 0; warp < warps; ++warp) {
+      int work = 0;
+      for (int turn = 0; turn * warps < items; ++turn) {
+        int const left = std::max(0, items - item_of(turn, warp, warps));
+        work += falling ? left : left > 0;
+      }
+      longest = std::max(longest, work);
+    }
+    double const at_work = blocks * (falling ? 0.5 * items * (items + 1) : items) / longest;
+    if (at_work > 1.01 * most_at_work) best = {warps, blocks}, most_at_work = at_work;
+  }
+  return best;
 }
 
 char const* reject(Problem const& p) {

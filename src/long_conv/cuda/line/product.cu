@@ -24,7 +24,7 @@ void run(Problem const& p, Turn turn, ConstView const& from, ConstView const& k,
   faltung::cuda::launch<product_kernel<Element, Tap>>(
       "cuda.line product",
       {.grid = grid_of(p, shape.images()),
-       .threads = unsigned(32 * warps_of(groups, bytes, most_threads / 32)),
+       .threads = unsigned(32 * occupancy_of(shape, groups, bytes, product_registers, most_threads / 32).warps),
        .shared_bytes = bytes,
        .stream = stream,
        .starts_early = true},

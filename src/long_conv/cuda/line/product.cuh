@@ -15,7 +15,8 @@ namespace faltung::long_conv::cuda::line {
 
 using namespace faltung::cuda;
 
-inline constexpr int most_threads = 256;
+// Of a block and of a thread: three such blocks fit a multiprocessor.
+inline constexpr int most_threads = 256, product_registers = 80;
 
 // x[b, c] for `count` images from b, in chunks; what is no point of theirs is zero.
 template <typename Element>
@@ -256,11 +257,9 @@ __global__ __launch_bounds__(most_threads, 3) void product_kernel(__grid_constan
       block_stage_taps(filter, p.k.data + b * p.k.batch + c * p.k.channel, p.k.column, shape.axis, layout);
       thread_wait_for_copies();
       __syncthreads();
-      // Of a causal axis the work of a group grows with its place: warps take them to and fro.
       for (int turn = 0; turn * warps < groups; ++turn) {
-        int const group = turn * warps + (turn & 1 ? warps - 1 - thread_warp() : thread_warp());
-        if (group >= groups) continue;
-        warp_product(p, x, filter, b, count, c, group * segments);
+        int const item = item_of(turn, thread_warp(), warps), group = shape.axis.low >= 0 ? groups - 1 - item : item;
+        if (item < groups) warp_product(p, x, filter, b, count, c, group * segments);
       }
       __syncthreads();
     }

@@ -19,6 +19,11 @@ inline constexpr int chunk_stride = chunk + 16;
 
 __host__ __device__ constexpr int floor_quotient(int a, int b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
+// The item of a warp in a turn: to and fro, since the work of items falls with their number where an axis is causal.
+__host__ __device__ constexpr int item_of(int turn, int warp, int warps) {
+  return turn * warps + (turn & 1 ? warps - 1 - warp : warp);
+}
+
 struct Shape {
   LagAxis axis;
   std::int64_t batch, channels;
