@@ -5,7 +5,7 @@
 // later.
 #pragma once
 #include "cuda/grid.cuh"
-#include "long_conv/cuda/line/args.hpp"
+#include "long_conv/cuda/line/product.cuh"
 #include "long_conv/cuda/line/staging.cuh"
 #include "long_conv/cuda/toeplitz/filter_gradient.cuh"
 #include "long_conv/cuda/toeplitz/store_gradient.cuh"
@@ -156,12 +156,11 @@ __device__ __forceinline__ void warp_line_gradient(float* sums, Element const* d
   for (int i = 0; i < width; ++i) sums[piece * (beta + i) + residue] += lag_sums[i];
 }
 
-// dk of one filter per block, its images by eights. Neighbouring groups share lags: even and odd ones have sums of
+// dk of one filter at a time, its images by eights. Neighbouring groups share lags: even and odd ones have sums of
 // their own, and so have shares of the points.
 template <typename Element, typename Tap>
-__global__ __launch_bounds__(most_gradient_threads,
-                             1) void gradient_kernel(__grid_constant__ GradientArgs<Element, Tap> const p) {
-  extern __shared__ __align__(16) unsigned char shared[];
+__device__ __forceinline__ void block_filter_gradient(GradientArgs<Element, Tap> const& p, unsigned char* shared,
+                                                      std::int64_t channel, std::int64_t channel_step) {
   Shape const& shape = p.shape;
   GradientLayout const& layout = p.layout;
   Element* const dy = reinterpret_cast<Element*>(shared);
@@ -181,7 +180,7 @@ __global__ __launch_bounds__(most_gradient_threads,
 
   int const warps = int(blockDim.x) / 32, arrays = 2 * layout.shares, items = layout.groups * layout.shares;
   std::int64_t const samples = shape.per_sample ? shape.batch : 1, images_in_all = shape.per_sample ? 1 : shape.batch;
-  for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x)
+  for (std::int64_t c = channel; c < shape.channels; c += channel_step)
     for (std::int64_t sample = blockIdx.y; sample < samples; sample += gridDim.y) {
       for (int i = threadIdx.x; i < arrays * layout.sums; i += blockDim.x) sums[i] = 0.f;
       for (std::int64_t first = 0; first < images_in_all; first += shape.images()) {
@@ -218,6 +217,25 @@ __global__ __launch_bounds__(most_gradient_threads,
                                             {{1, 0, 0, 1, 0, false}, shape.axis, shape.batch, shape.channels, columns});
       __syncthreads();
     }
+}
+
+template <typename Element, typename Tap>
+__global__ __launch_bounds__(most_gradient_threads,
+                             1) void gradient_kernel(__grid_constant__ GradientArgs<Element, Tap> const p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  block_filter_gradient(p, shared, blockIdx.x, gridDim.x);
+}
+
+// dx and dk by neighbouring blocks: the loads of one overlap with the products of the other.
+template <typename Element, typename Tap>
+__global__ __launch_bounds__(most_gradient_threads,
+                             1) void backward_kernel(__grid_constant__ ProductArgs<Element, Tap> const dx,
+                                                     __grid_constant__ GradientArgs<Element, Tap> const dk) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  if (blockIdx.x % 2)
+    block_product(dx, shared, blockIdx.x / 2, gridDim.x / 2);
+  else
+    block_filter_gradient(dk, shared, blockIdx.x / 2, gridDim.x / 2);
 }
 
 }  // namespace faltung::long_conv::cuda::line

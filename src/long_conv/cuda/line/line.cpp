@@ -129,8 +129,12 @@ void forward(Problem const& p, ForwardArgs const& a) {
 void backward(Problem const& p, BackwardArgs const& a) {
   faltung::cuda::CurrentDevice const device(a.runtime.device_index);
   auto const stream = static_cast<cudaStream_t>(a.runtime.stream);
-  if (a.dx.data) convolve(p, Turn::transposed, a.dy, a.k, a.shortcut, {}, a.dx, stream);
-  if (a.dk.data) filter_gradient(p, a.dy, a.x, a.dk, stream);
+  if (a.dx.data && a.dk.data && is_short(p)) {
+    input_and_filter_gradient(p, a, stream);
+  } else {
+    if (a.dx.data) convolve(p, Turn::transposed, a.dy, a.k, a.shortcut, {}, a.dx, stream);
+    if (a.dk.data) filter_gradient(p, a.dy, a.x, a.dk, stream);
+  }
   if (a.dshortcut.data) shortcut_gradient(p, a, stream);
 }
 

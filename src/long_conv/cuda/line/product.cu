@@ -1,9 +1,7 @@
 // Launches product.cuh for the dtypes of a problem.
 #include "cuda/launch.cuh"
-#include "long_conv/cuda/line/choice.hpp"
-#include "long_conv/cuda/line/launch.hpp"
+#include "long_conv/cuda/line/arguments.hpp"
 #include "long_conv/cuda/line/product.cuh"
-#include "long_conv/cuda/toeplitz/tensor.hpp"
 
 namespace faltung::long_conv::cuda::line {
 namespace {
@@ -11,14 +9,8 @@ namespace {
 template <typename Element, typename Tap>
 void run(Problem const& p, Turn turn, ConstView const& from, ConstView const& k, ConstVector const& shortcut,
          Sums const& sums, View const& to, cudaStream_t stream) {
-  auto const fitted = *product_shape(p), shape = turn == Turn::forward ? fitted : fitted.transposed();
-  ProductArgs<Element, Tap> const args{.shape = shape,
-                                       .layout = ProductLayout(shape),
-                                       .from = toeplitz::make_tensor<Element const*>(from, p.axes[2].extent, 8),
-                                       .k = toeplitz::make_tensor<Tap const*>(k, p.axes[2].filter, 1),
-                                       .shortcut = {shortcut.data, shortcut.stride, p.shortcut_dtype},
-                                       .sums = sums,
-                                       .to = toeplitz::make_tensor<Element*>(to, p.axes[2].extent, 4)};
+  auto const args = product_args<Element, Tap>(p, turn, from, k, shortcut, sums, to);
+  auto const& shape = args.shape;
   std::size_t const bytes = product_bytes(shape, sizeof(Tap) / sizeof(Element));
   int const groups = (shape.chunks() + shape.segments() - 1) / shape.segments();
   faltung::cuda::launch<product_kernel<Element, Tap>>(

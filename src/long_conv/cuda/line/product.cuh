@@ -235,10 +235,10 @@ __device__ __forceinline__ void warp_product(ProductArgs<Element, Tap> const& p,
                           shape.image_of(g) < count, mine * chunk, shape.axis.extent);
 }
 
-// One channel and up to 8 images per block.
+// One channel and up to 8 images at a time.
 template <typename Element, typename Tap>
-__global__ __launch_bounds__(most_threads, 3) void product_kernel(__grid_constant__ ProductArgs<Element, Tap> const p) {
-  extern __shared__ __align__(16) unsigned char shared[];
+__device__ __forceinline__ void block_product(ProductArgs<Element, Tap> const& p, unsigned char* shared,
+                                              std::int64_t channel, std::int64_t channel_step) {
   Shape const& shape = p.shape;
   ProductLayout const& layout = p.layout;
   Element* const x = reinterpret_cast<Element*>(shared);
@@ -249,7 +249,7 @@ __global__ __launch_bounds__(most_threads, 3) void product_kernel(__grid_constan
 
   int const segments = shape.segments(), groups = (shape.chunks() + segments - 1) / segments;
   int const warps = int(blockDim.x) / 32;
-  for (std::int64_t c = blockIdx.x; c < shape.channels; c += gridDim.x)
+  for (std::int64_t c = channel; c < shape.channels; c += channel_step)
     for (std::int64_t b = blockIdx.y * std::int64_t(shape.images()); b < shape.batch;
          b += gridDim.y * std::int64_t(shape.images())) {
       int const count = int(min(std::int64_t(shape.images()), shape.batch - b));
@@ -263,6 +263,12 @@ __global__ __launch_bounds__(most_threads, 3) void product_kernel(__grid_constan
       }
       __syncthreads();
     }
+}
+
+template <typename Element, typename Tap>
+__global__ __launch_bounds__(most_threads, 3) void product_kernel(__grid_constant__ ProductArgs<Element, Tap> const p) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  block_product(p, shared, blockIdx.x, gridDim.x);
 }
 
 }  // namespace faltung::long_conv::cuda::line
