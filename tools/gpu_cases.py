@@ -220,3 +220,24 @@ def cases():
         yield Case(2, 2, (n * 10,), (n * 20 - 1,), FP32, filter_shape=shape, mean=8.0)
     yield Case(2, 2, (50,), (99,), FP32, filter_shape="smooth", mean=100.0)
     yield from line_cases()
+    yield from onchip_cases()
+
+
+def onchip_cases():
+    """fp32 grids of 9 to 64 points."""
+    for mean, shape in itertools.product((0.0, 8.0, 100.0), ("white", "decaying", "smooth")):
+        yield Case(4, 2, (64, 64), full(64, 64), FP32, mean=mean, filter_shape=shape)
+    for extents, batch in itertools.product(((64, 37), (32, 19), (16, 11)), (1, 7, 16, 17, 35)):
+        yield Case(batch, 3, extents, full(*extents), FP32, shortcut=batch == 17)
+    for extents, filters, boundary in (((64, 48), (64, 48), "circular"), ((33, 64), (130, 201), "circular"), ((64, 50), (7, 50), ("zero", "circular")),
+                                       ((40, 64), (150, 200), "zero"), ((64, 64), (7, 31), "zero"), ((48, 40), (48, 40), ("causal", "zero")),
+                                       ((16, 13), (37, 50), "circular"), ((12, 16), (40, 70), "zero"), ((10, 16), (10, 3), ("causal", "circular")), ((32, 23), (50, 61), "circular"),
+                                       ((25, 32), (25, 90), ("circular", "zero"))):
+        yield Case(3, 2, extents, filters, FP32, boundary=boundary)
+        yield Case(3, 2, extents, filters, FP32, boundary=boundary, per_sample=True, shortcut=True, channels_last=True)
+    for extents, centre in itertools.product(((64, 40), (20, 32), (16, 10)), ((0, 0), (90, -3), (-17, 40))):
+        yield Case(2, 2, extents, (79, 79), FP32, centre=centre)
+    for n, filter_dtype in itertools.product((16, 32, 64), (BF16, FP64)):
+        yield Case(2, 2, (n, n), full(n, n), FP32, filter_dtype=filter_dtype)
+    for n in (16, 32, 64):
+        yield Case(27, 2, (n, n), full(n, n), FP32, spread=True)

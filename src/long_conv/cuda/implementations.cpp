@@ -2,6 +2,7 @@
 #include "long_conv/cuda/direct/direct.hpp"
 #include "long_conv/cuda/direct/window.hpp"
 #include "long_conv/cuda/line/line.hpp"
+#include "long_conv/cuda/onchip/onchip.hpp"
 #include "long_conv/cuda/planes.hpp"
 #include "long_conv/cuda/reduction.hpp"
 #include "long_conv/cuda/spectral/spectral.hpp"
@@ -30,6 +31,8 @@ char const* prefer_windows(Problem const& p) {
 
 // As if every call had planes of its own.
 constexpr Implementation of_planes[] = {
+    {"cuda.onchip", Selection::automatic, onchip::reject, onchip::policy, onchip::workspace, onchip::forward,
+     onchip::backward, prefer_windows},
     {"cuda.spectral", Selection::automatic, spectral::reject, spectral::policy, no_workspace, spectral::forward,
      spectral::backward},
     {"cuda.toeplitz", Selection::automatic, reject_toeplitz, toeplitz::policy, no_workspace, toeplitz::forward,

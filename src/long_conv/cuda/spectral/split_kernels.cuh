@@ -146,7 +146,11 @@ __device__ __forceinline__ void warp_sum_slot(float (&lag_sums)[2][split_N / 16]
 #pragma unroll
     for (int m = 0; m < tiles; ++m)
 #pragma unroll
-      for (int n = 0; n < 2 * tiles; ++n) warp_high_mma(blocks[2 * m - n + 2 * tiles - 1], dy[0][m], x[n][0], x[n][1]);
+      for (int n = 0; n < 2 * tiles; ++n) {
+        Tile high = {};
+        warp_high_mma(high, dy[0][m], x[n][0], x[n][1]);
+        thread_add(blocks[2 * m - n + 2 * tiles - 1], high);
+      }
     toeplitz::warp_sum_diagonals<tiles>(blocks, lag_sums[part]);
   }
 }

@@ -112,10 +112,12 @@ __device__ __forceinline__ Complex<Real> sixteenth_turn(Complex<Real> a) {
   if constexpr (power == 2) return eighth_turn<sense>(a);
   if constexpr (power == 4) return quarter_turn<sense>(a);
   if constexpr (power == 6) return eighth_turn<sense>(quarter_turn<sense>(a));
-  constexpr Real large = Real(0.92387953251128675613), small = Real(0.38268343236508977173);
-  constexpr Real cosine = power == 1 ? large : power == 3 ? small : -large;
-  constexpr Real sine = power == 1 ? -small : power == 3 ? -large : small;
-  return a * Complex<Real>{cosine, sense == Sense::forward ? sine : -sine};
+  // Of the nearest power of i a sixteenth of a turn is taken away: 1 - cosine is several times more exact than cosine.
+  constexpr Real less = Real(-0.07612046748871324387), sine = Real(0.38268343236508977173);
+  if constexpr (power == 3) a = quarter_turn<sense>(a);
+  if constexpr (power == 9) a = {-a.re, -a.im};
+  constexpr Real to = (power == 3) == (sense == Sense::forward) ? sine : -sine;
+  return {a.re * less + (a.re - a.im * to), a.im * less + (a.im + a.re * to)};
 }
 
 // Four by four: v[4 k + n] holds frequency k of the n-th transform of four, then frequency k + 4 n of all.

@@ -35,7 +35,8 @@ Length length_at_least(std::int64_t points, bool odd_allowed) {
   return best;
 }
 
-// cyclic: whether rows may be; they are in two axes and three.
+}  // namespace
+
 TapAxis make_axis(Axis const& axis, bool innermost, bool odd_allowed, bool cyclic) {
   int const extent = int(axis.extent);
   TapAxis result{.extent = extent,
@@ -68,6 +69,8 @@ TapAxis make_axis(Axis const& axis, bool innermost, bool odd_allowed, bool cycli
                                                 : length_at_least(least, odd_allowed).points();
   return result;
 }
+
+namespace {
 
 std::size_t complex_bytes(Precision precision) { return precision == Precision::twice ? 16 : 8; }
 

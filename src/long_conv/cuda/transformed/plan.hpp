@@ -54,6 +54,10 @@ char const* reject_plan(Plan const&);  // why no call goes by it; null: it may
 // A segment of so many points of a causal axis as a problem of cuda.line.
 Problem line_problem(Problem const&, std::int64_t batch, std::int64_t channels, std::int64_t points);
 
+// odd_allowed: lengths of three and five times powers of two; cyclic: whether rows may be, as they are in two axes and
+// three.
+TapAxis make_axis(Axis const&, bool innermost, bool odd_allowed, bool cyclic);
+
 // Where the parts of the workspace lie; all null with a null base, and `bytes` their size in any case.
 struct Buffers {
   struct LengthTables {
