@@ -29,6 +29,8 @@ add_library(faltung_cuda SHARED
   src/long_conv/cuda/onchip/onchip.cpp src/long_conv/cuda/onchip/filters.cu src/long_conv/cuda/onchip/product.cu
   src/long_conv/cuda/onchip/gradient.cu src/long_conv/cuda/onchip/small_gradient.cu
   src/long_conv/cuda/onchip/small_product.cu
+  src/long_conv/cuda/spectral_passes/spectral_passes.cpp src/long_conv/cuda/spectral_passes/images.cu
+  src/long_conv/cuda/spectral_passes/filters.cu src/long_conv/cuda/spectral_passes/products.cu
   src/long_conv/cuda/transformed/transformed.cpp src/long_conv/cuda/transformed/plan.cpp
   src/long_conv/cuda/transformed/tables.cu src/long_conv/cuda/transformed/rows.cu
   src/long_conv/cuda/transformed/causal.cu src/long_conv/cuda/transformed/columns.cu src/long_conv/cuda/transformed/split.cu

@@ -157,7 +157,7 @@ def cases():
         yield Case(2, 2, (5, 8, 8), (3, 3, 4), dtype, boundary=("causal", "zero", "circular"))
     yield Case(1, 2, (5999,), (33,), BF16)
     yield Case(2, 2, (20, 20, 10), (3, 3, 3), FP16)
-    # Grids above 64 points, and fp32 and fp64 of any size: cuda.transformed.
+    # Grids above 64 points, and fp32 and fp64 of any size: cuda.transformed, some in 16 bits cuda.spectral_passes.
     for dtype, extents in itertools.product(ALL, ((96, 96), (65, 130), (128, 128), (17, 300), (200, 33))):
         yield Case(2, 2, extents, full(*extents), dtype)
     for dtype in (BF16, FP32, FP64):
@@ -178,6 +178,7 @@ def cases():
         yield Case(1, 2, (33, 16, 34), (33, 16, 67), dtype, boundary=("circular", "causal", "zero"), channels_last=True)
         yield Case(1, 1, (500, 700), (999, 1399), dtype)
     yield Case(1, 1, (1000000,), (1000000,), FP32)
+<<<<<<< HEAD
     # Circular rows of exactly a length that is transformed.
     for dtype in ALL:
         for extents, filters, boundary in (((20, 32), (5, 40), "circular"), ((96, 160), (96, 160), "circular"), ((33, 64), (33, 64), ("causal", "circular")),
@@ -206,6 +207,30 @@ def cases():
         yield Case(1, 1, (24, 600), (20, 600), dtype, boundary=("circular", "causal"))
         yield Case(1, 1, (12, 1100), (12, 1500), dtype, boundary=("zero", "causal"))
         yield Case(1, 2, (10, 12, 150), (19, 12, 150), dtype, boundary=("zero", "circular", "causal"))
+=======
+    # 16 bits on 49 to 128 points an axis: cuda.spectral_passes.
+    for dtype in (BF16, FP16):
+        for extents in ((65, 128), (128, 65), (66, 67), (49, 100), (127, 128), (100, 96)):
+            yield Case(3, 2, extents, full(*extents), dtype)
+        for batch in (1, 8, 9, 17):
+            yield Case(batch, 3, (128, 128), full(128, 128), dtype)
+        for filters in ((7, 7), (31, 31), (1, 1), (128, 127), (300, 20), (256, 256)):
+            yield Case(2, 2, (128, 128), filters, dtype, shortcut=True)
+        for boundary in ("circular", ("zero", "circular"), ("circular", "zero")):
+            yield Case(3, 2, (100, 128), (100, 128), dtype, boundary=boundary)
+            yield Case(2, 2, (128, 72), (99, 31), dtype, boundary=boundary, per_sample=True)
+        for centre in ((0, 0), (65, -5), (-20, 70), (150, 3)):
+            yield Case(1, 1, (66, 72), (131, 143), dtype, centre=centre)
+        for view in ("sliced", "offset", "expanded"):
+            yield Case(2, 2, (128, 120), (255, 239), dtype, view=view, shortcut=True)
+        yield Case(3, 5, (128, 128), (255, 255), dtype, channels_last=True, shortcut=True)
+        yield Case(11, 2, (96, 128), (191, 255), dtype, per_sample=True, shortcut=True, spread=True)
+        yield Case(27, 2, (128, 128), (255, 255), dtype, spread=True)
+        for mean, shape in ((8.0, "white"), (100.0, "white"), (0.0, "smooth"), (0.0, "decaying"), (100.0, "smooth"), (100.0, "decaying")):
+            yield Case(2, 2, (128, 128), full(128, 128), dtype, mean=mean, filter_shape=shape)
+    for extents, boundary in (((128, 128), "zero"), ((100, 104), "circular")):
+        yield Case(9, 2, extents, extents, BF16, filter_dtype=FP32, boundary=boundary, mean=8.0)
+>>>>>>> 89c83a1 (cuda.spectral_passes: 16 bits on up to 128 x 128 points by the spectral method on tensor cores, in passes through a workspace)
     # Lengths of three and five times powers of two.
     for dtype in (BF16, FP32):
         yield Case(2, 2, (75, 150), (149, 100), dtype, shortcut=True)

@@ -7,7 +7,7 @@ import torch
 
 from gpu_cases import BF16, FP16, FP32, FP64, Case, cases
 
-TRANSFORMED = ("cuda.spectral",)
+TRANSFORMED = ("cuda.spectral", "cuda.spectral_passes")
 
 
 def make_inputs(case, seed, device="cuda"):

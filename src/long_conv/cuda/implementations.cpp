@@ -6,6 +6,7 @@
 #include "long_conv/cuda/planes.hpp"
 #include "long_conv/cuda/reduction.hpp"
 #include "long_conv/cuda/spectral/spectral.hpp"
+#include "long_conv/cuda/spectral_passes/spectral_passes.hpp"
 #include "long_conv/cuda/toeplitz/toeplitz.hpp"
 #include "long_conv/cuda/transformed/transformed.hpp"
 #include "long_conv/implementation.hpp"
@@ -39,6 +40,8 @@ constexpr Implementation of_planes[] = {
      toeplitz::backward},
     {"cuda.line", Selection::automatic, line::reject, line::policy, no_workspace, line::forward, line::backward,
      line::prefer_others},
+    {"cuda.spectral_passes", Selection::automatic, spectral_passes::reject, spectral_passes::policy,
+     spectral_passes::workspace, spectral_passes::forward, spectral_passes::backward, spectral_passes::prefer_others},
     {"cuda.transformed", Selection::automatic, transformed::reject, transformed::policy, transformed::workspace,
      transformed::forward, transformed::backward, prefer_windows},
     {"cuda.direct", Selection::automatic, direct::reject, direct::policy, direct::workspace, direct::forward,

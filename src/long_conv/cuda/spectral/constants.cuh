@@ -85,7 +85,8 @@ __device__ __forceinline__ CosineTable<N> block_make_cosines(void* scratch) {
 template <int N, typename Element, int outers, int inners, typename Make>
 __device__ __forceinline__ void block_make_fragments(Fragments<Element, outers, inners>& to, CosineTable<N>& table,
                                                      Make const& make) {
-  constexpr int warps = Plan<N>::warps, count = planes<Element> * 2 * outers * inners;
+  constexpr int count = planes<Element> * 2 * outers * inners;
+  int const warps = blockDim.x / 32;
 #pragma unroll 1
   for (int i = (threadIdx.x / 32 + warps - table.made % warps) % warps; i < count; i += warps) {
     int const inner = i % inners, outer = i / inners % outers, wave = i / (inners * outers) % 2;
