@@ -42,9 +42,12 @@ target_sources(faltung_cuda PRIVATE
   src/causal_conv1d/cuda/forward/any.cu src/causal_conv1d/cuda/forward/channels.cu
   src/causal_conv1d/cuda/forward/final_state.cu
   src/causal_conv1d/cuda/forward/forward.cpp src/causal_conv1d/cuda/forward/time.cu
+  src/causal_conv1d/cuda/forward/time_wide.cu
   src/causal_conv1d/cuda/backward/any.cu src/causal_conv1d/cuda/backward/backward.cpp
-  src/causal_conv1d/cuda/backward/channels.cu src/causal_conv1d/cuda/backward/reduce.cu
+  src/causal_conv1d/cuda/backward/channels.cu src/causal_conv1d/cuda/backward/final_gradient.cu
+  src/causal_conv1d/cuda/backward/reduce.cu src/causal_conv1d/cuda/backward/residual_gradient.cu
   src/causal_conv1d/cuda/backward/state_gradient.cu src/causal_conv1d/cuda/backward/time.cu
+  src/causal_conv1d/cuda/backward/time_wide.cu
   src/causal_conv1d/cuda/update/any.cu src/causal_conv1d/cuda/update/update.cpp
   src/causal_conv1d/cuda/update/vectors.cu)
 add_library(faltung::faltung_cuda ALIAS faltung_cuda)

@@ -1,9 +1,10 @@
 """The bench step of tools/gpu_check.py for causal_conv1d: device time in CUDA graphs over rotating buffers, beside a copy of the same
-bytes and torch's F.conv1d + silu in the same run."""
+bytes and torch's F.conv1d + silu in the same run; eager calls by the wall clock; at the end each target with what was measured for it."""
+import datetime
 import json
 import math
 import os
-import datetime
+import sys
 
 import torch
 from torch.nn import functional
@@ -13,9 +14,12 @@ from gpu_bench import ROTATE_BYTES, graph_time, sources_hash
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32"}
 # B, T, D, W, dtype, channels last
-SHAPES = [(1, 8192, 8192, 4, BF16, True), (1, 8192, 4096, 4, BF16, True), (1, 8192, 8192, 4, BF16, False), (1, 8192, 4096, 4, BF16, False),
-          (1, 2048, 4096, 4, BF16, True), (1, 32768, 8192, 4, BF16, True), (1, 8192, 8192, 4, FP32, True), (1, 8192, 8192, 4, FP32, False), (8, 2048, 4096, 4, BF16, True),
-          (1, 8192, 8192, 3, BF16, True), (1, 8192, 8192, 2, FP16, True), (1, 8192, 8192, 8, BF16, True)]
+SHAPES = [
+    *((1, time, channels, 4, BF16, last) for last in (True, False) for time, channels in ((8192, 4096), (8192, 8192), (32768, 8192), (2048, 4096))),
+    *((1, 8192, 8192, 4, FP32, last) for last in (True, False)),
+    *((8, 2048, 4096, 4, BF16, last) for last in (True, False)),
+    (1, 8192, 8192, 3, BF16, True), (1, 8192, 8192, 2, FP16, True), (1, 8192, 8192, 7, BF16, False), (1, 8192, 8192, 8, BF16, True),
+]  # fmt: skip
 UPDATES = [(n, 8192, 4, BF16, layout) for layout in ("columns inside", "channels inside") for n in (1, 4, 16, 64, 256, 512, 2048)]
 
 
@@ -150,6 +154,56 @@ def lengths_of(kind, total):
     return torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]).to(torch.int32).cuda()
 
 
+def eager():
+    """Of calls through torch, which need libfaltung_torch beside the library."""
+    import gpu_causal_torch
+    times = gpu_causal_torch.wall_times()
+    records = []
+    for direction in ("forward", "update", "forward+backward"):
+        wall, peer = times[f"causal_conv1d {direction}"] / 1e3, times[f"multiply {direction.replace('update', 'forward')}"] / 1e3
+        shape = {"N": 2, "D": 256, "W": 4} if direction == "update" else {"B": 2, "T": 64, "D": 256, "W": 4}
+        records.append({"operator": "causal_conv1d", "direction": direction, "dtype": "bf16", "shape": shape, "layout": "channels last",
+                        "activation": "silu", "implementation": "cuda.fused", "wall_ms": wall, "peers": {"torch.mul": {"wall_ms": peer}}})
+        print(f"eager {direction}: {wall * 1e3:.1f} us, torch's multiply {peer * 1e3:.1f} us", flush=True)
+    return records
+
+
+def targets():
+    """(name, condition on a record, value of a record, bound, whether more is better)"""
+    def dense(direction, dtype, time, channels, layout, share):
+        return (f"{direction} {dtype} {time} x {channels} {layout}, share of copy",
+                lambda r: (r["direction"], r["dtype"], r["layout"]) == (direction, dtype, layout) and r["shape"].get("T") == time and r["shape"]["D"] == channels
+                and r["shape"]["W"] == 4 and r["shape"].get("B") == 1 and "sequences" not in r["shape"] and "device_ms" in r,
+                lambda r: r["share_of_copy"], share, True)  # fmt: skip
+
+    for layout, small, large in (("channels last", 0.88, 0.95), ("channels first", 0.90, 0.90)):
+        for time, channels, share in ((8192, 4096, small), (8192, 8192, large), (32768, 8192, large)):
+            yield dense("forward", "bf16", time, channels, layout, share)
+            yield dense("backward", "bf16", time, channels, layout, 0.90)
+        yield dense("forward", "fp32", 8192, 8192, layout, large)
+        yield dense("backward", "fp32", 8192, 8192, layout, 0.90)
+        for direction in ("forward", "backward"):
+            for kind, share in (("random", 0.95), ("short", 0.5)):
+                yield (f"{direction} bf16 packed {kind} {layout}, share of dense",
+                       lambda r, d=direction, k=kind, y=layout: (r["direction"], r.get("packed"), r["layout"]) == (d, k, y), lambda r: r["share_of_dense"], share, True)  # fmt: skip
+    for layout in ("columns inside", "channels inside"):
+        for rows, most in ((1, 1.2), (64, 3.0)):
+            yield (f"update N = {rows} {layout}, us", lambda r, n=rows, y=layout: r["direction"] == "update" and r["shape"].get("N") == n and r["layout"] == y,
+                   lambda r: r["device_ms"] * 1e3, most, False)  # fmt: skip
+        for rows in (512, 2048):
+            yield (f"update N = {rows} {layout}, share of copy", lambda r, n=rows, y=layout: r["direction"] == "update" and r["shape"].get("N") == n and r["layout"] == y,
+                   lambda r: r["share_of_copy"], 0.9, True)  # fmt: skip
+    for direction, most in (("forward", 12), ("update", 10), ("forward+backward", 90)):
+        yield (f"eager {direction} above torch's multiply, us", lambda r, d=direction: r["direction"] == d and "wall_ms" in r,
+               lambda r: (r["wall_ms"] - r["peers"]["torch.mul"]["wall_ms"]) * 1e3, most, False)  # fmt: skip
+
+
+def print_targets(records):
+    for name, wanted, value, bound, more in targets():
+        for found in (value(record) for record in records if wanted(record)):
+            print(f"{'met   ' if (found >= bound if more else found <= bound) else 'missed'} {name}: {found:.3g}, target {bound}")
+
+
 def bench(library, arguments):
     records = []
 
@@ -174,11 +228,19 @@ def bench(library, arguments):
         if not arguments.only or arguments.only in text:
             add(sequences(library, shape, not arguments.no_peers))
             torch.cuda.empty_cache()
-    if arguments.only:
-        return
-    for last in (True, False):
-        add(sequences(library, (1, 8192, 8192, 4, BF16, last), False, lengths_of("random", 8192)))
-        short = lengths_of("short", 0)
-        shape = (1, int(short[-1]) // 8 * 8, 4096, 4, BF16, last)
-        add(sequences(library, shape, False))
-        add(sequences(library, shape, False, short))
+    for kind, time, channels in (("random", 8192, 8192), ("short", 0, 4096)):
+        lengths = lengths_of(kind, time)
+        for last in (True, False) if not arguments.only or arguments.only == "packed" else ():
+            shape = (1, int(lengths[-1]) // 8 * 8, channels, 4, BF16, last)
+            dense, packed = sequences(library, shape, False), sequences(library, shape, False, lengths)
+            for record, whole in zip(packed, dense):
+                record.update(packed=kind, share_of_dense=whole["device_ms"] / record["device_ms"])
+            add(packed if kind == "random" else dense + packed)
+    if not arguments.only or arguments.only == "eager":
+        os.environ.setdefault("FALTUNG_LIBRARY_DIR", os.path.abspath(arguments.library))
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
+        try:
+            add(eager())
+        except ImportError as missing:
+            print(f"eager calls: not measured, {missing}")
+    print_targets(records)

@@ -32,7 +32,7 @@ def cases():
             yield Case(batch, time, channels, width, kinds, last, choose.random() < 0.5, choose.choice(("contiguous", "offset")), True,
                        choose.random() < 0.7, choose.randint(0, 1), cut, lengths)
     # Sizes at which the tuned kernels divide their work.
-    for dtype, width, last in itertools.product((torch.bfloat16, torch.float16, torch.float32), (2, 3, 4), (False, True)):
+    for dtype, width, last in itertools.product((torch.bfloat16, torch.float16, torch.float32), (2, 3, 4, 5, 8), (False, True)):
         for batch, time, channels in ((1, 4096, 264), (3, 1000, 1032), (2, 80, 4096), (5, 24, 64), (1, 16384, 8)):
             yield Case(batch, time, channels, width, [dtype] * 3, last, True, "contiguous", width == 3, width == 4, 0, "whole", None)
         for lengths in ([700, 1, 2, 3, 1500, 40, 0, 8], [3, 1, 4, 2] * 100):
@@ -40,6 +40,12 @@ def cases():
                 yield Case(1, sum(lengths) + 5 + -(sum(lengths) + 5) % 8, 520, width, [dtype] * 3, last, True, "contiguous", cut == "labelled", width != 3, 0,
                            cut, lengths)
         yield Case(4, 704, 520, width, [dtype] * 3, last, width != 2, "contiguous", width == 3, width != 3, 0, "padded", [700, 1, 0, 333])
+    # Several shares of a row, each cut in a few places or all over.
+    for dtype, width, last, state in itertools.product((torch.bfloat16, torch.float32), (2, 4, 7), (False, True), (False, True)):
+        few, many = [choose.randint(300, 3000) for _ in range(9)], [choose.randint(1, 4) for _ in range(4000)]
+        for cut, lengths in (("packed", few), ("packed", many), ("labelled", few + many[:500] + [3000]), ("padded", few[:3])):
+            total = max(lengths) if cut == "padded" else sum(lengths)
+            yield Case(3 if cut == "padded" else 1, (total + 15) // 8 * 8, 16, width, [dtype] * 3, last, True, "contiguous", state, state, 0, cut, lengths)
 
 
 def place(tensor, arrangement, device):

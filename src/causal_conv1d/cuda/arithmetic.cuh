@@ -40,9 +40,9 @@ void visit_storage(Dtype dtype, Visitor&& visit) {
 
 // Of what the tuned kernels take (fits.hpp).
 // visit.template operator()<Storage, Width>()
-template <typename Visitor>
-void visit_tuned(Problem const& p, Visitor&& visit) {
-  visit_int<2, 3, 4>(p.width, "width", [&]<int Width> {
+template <int... widths, typename Visitor>
+void visit_widths(Problem const& p, Visitor&& visit) {
+  visit_int<widths...>(p.width, "width", [&]<int Width> {
     switch (p.x_dtype) {
       case FALTUNG_F32:
         return visit.template operator()<float, Width>();
@@ -52,6 +52,11 @@ void visit_tuned(Problem const& p, Visitor&& visit) {
         return visit.template operator()<__nv_bfloat16, Width>();
     }
   });
+}
+
+template <typename Visitor>
+void visit_tuned(Problem const& p, Visitor&& visit) {
+  visit_widths<2, 3, 4>(p, visit);
 }
 
 __device__ __forceinline__ double widen(double value) { return value; }

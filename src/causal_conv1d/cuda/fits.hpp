@@ -1,5 +1,5 @@
-// What the tuned kernels ask of a call: widths 2 to 4, at most 32 bits, and tensors whose unit axis can be read 16
-// bytes at a time. Everything else goes to the kernels for anything.
+// What the tuned kernels ask of a call: widths 2 to 4 (2 to 8 where tokens lie side by side), at most 32 bits, and
+// tensors whose unit axis can be read 16 bytes at a time. Everything else goes to the kernels for anything.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,11 @@
 
 namespace faltung::causal_conv1d::cuda {
 
-inline bool tuned(Problem const& p) { return p.width >= 2 && p.width <= 4 && p.x_dtype != FALTUNG_F64; }
+inline constexpr int tuned_width = 4, tuned_width_along_time = 8;
+
+inline bool tuned(Problem const& p, int most = tuned_width) {
+  return p.width >= 2 && p.width <= most && p.x_dtype != FALTUNG_F64;
+}
 
 inline bool is_multiple(std::int64_t value, std::int64_t of) { return value % of == 0; }
 inline bool is_aligned(void const* pointer, std::int64_t bytes) {

@@ -22,14 +22,18 @@ __device__ __forceinline__ void thread_store_words(void* to, uint4 words) {
 __device__ __forceinline__ void thread_store_words(void* to, uint2 words) {
   asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(words.x), "r"(words.y) : "memory");
 }
+__device__ __forceinline__ void thread_store_words(void* to, uint1 word) {
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(word.x) : "memory");
+}
 template <typename Storage>
 __device__ __forceinline__ void thread_store_vector(void* data, std::int64_t at, uint4 value) {
   thread_store_words(static_cast<Storage*>(data) + at, value);
 }
 
-// `count` neighbouring elements in one register or several: 8 or 16 bytes.
+// `count` neighbouring elements in one register or several: 4, 8 or 16 bytes.
 template <typename Storage, int count>
-using Words = std::conditional_t<sizeof(Storage) * count == 16, uint4, uint2>;
+using Words = std::conditional_t<sizeof(Storage) * count == 16, uint4,
+                                 std::conditional_t<sizeof(Storage) * count == 8, uint2, uint1>>;
 
 __device__ __forceinline__ float2 widen_pair(std::uint32_t word, __nv_bfloat16) {
   return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
@@ -72,6 +76,23 @@ __device__ __forceinline__ Words narrow_words(float const* from) {
   return words;
 }
 
+// The `before` tokens before the one at `from`, which is token t of its row and begins a vector; zeros where the row
+// has none.
+template <typename Storage, int before>
+__device__ __forceinline__ void thread_load_before(Storage const* from, std::int64_t t, float* to) {
+  constexpr int piece = int(before * sizeof(Storage) <= 8 ? 8 : 16) / int(sizeof(Storage)),
+                pieces = (before + piece - 1) / piece;
+  using Words = Words<Storage, piece>;
+  float tokens[pieces * piece];
+#pragma unroll
+  for (int i = 0; i < pieces; ++i) {
+    int const back = (pieces - i) * piece;
+    widen_words<Storage>(t >= back ? *reinterpret_cast<Words const*>(from - back) : Words{}, tokens + i * piece);
+  }
+#pragma unroll
+  for (int k = 0; k < before; ++k) to[k] = tokens[pieces * piece - before + k];
+}
+
 // `Count` elements of any dtype, `stride` apart, all asked for before the first is used.
 template <int Count, typename Element>
 __device__ __forceinline__ void thread_gather(Element const* from, std::int64_t stride, float* to) {
@@ -107,7 +128,13 @@ __device__ __forceinline__ bool is_aligned(void const* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % sizeof(Words) == 0;
 }
 
-// Weights [channels, Width] and biases [channels] in the dtype of x, 8 or 16 bytes at a time.
+// Whether the weights of so many channels lie as [channels, Width] in the dtype of x.
+template <typename Storage, int Width, int Channels>
+__device__ __forceinline__ bool weights_are_words(Problem const& p, ConstWeight const& weight) {
+  return weight.tap == 1 && weight.channel == Width && p.weight_dtype == dtype_of<Storage> &&
+         is_aligned<Words<Storage, Channels>>(weight.data);
+}
+// Such weights, and biases [channels] in the dtype of x, 4, 8 or 16 bytes at a time.
 template <typename Storage, int Width, int Channels>
 __device__ __forceinline__ void thread_load_words(void const* data, std::int64_t c, float (&weights)[Width][Channels]) {
   using Words = Words<Storage, Channels>;
@@ -129,13 +156,11 @@ __device__ __forceinline__ void thread_load_words(void const* data, std::int64_t
 }
 
 // Weights and biases of neighbouring channels, any dtype and strides; c is a multiple of Channels. Where they lie as
-// [channels, width] in the dtype of x, they come 8 or 16 bytes at a time.
+// [channels, width] in the dtype of x, they come as words.
 template <typename Storage, int Width, int Channels>
 __device__ __forceinline__ void thread_load_weights(Problem const& p, ConstWeight const& weight, std::int64_t c,
                                                     float (&weights)[Width][Channels]) {
-  using Words = Words<Storage, Channels>;
-  bool const together = weight.tap == 1 && weight.channel == Width;
-  if (together && p.weight_dtype == dtype_of<Storage> && is_aligned<Words>(weight.data)) {
+  if (weights_are_words<Storage, Width, Channels>(p, weight)) {
     thread_load_words<Storage>(weight.data, c, weights);
     return;
   }

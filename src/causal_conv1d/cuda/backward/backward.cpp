@@ -37,22 +37,31 @@ std::size_t backward_workspace(Problem const& p) {
   auto parts = any_backward_policy(p).parts;
   if (tuned(p) && p.unit_stride == UnitStride::channel && p.time > 0 && p.batch > 0 && p.channels > 0)
     parts = std::max(parts, channels_backward_policy(p).parts);
-  if (tuned(p) && p.unit_stride == UnitStride::time && p.time > 0 && p.batch > 0 && p.channels > 0)
+  if (tuned(p, tuned_width_along_time) && p.unit_stride == UnitStride::time && p.time > 0 && p.batch > 0 && p.channels > 0)
     parts = std::max(parts, time_backward_policy(p).parts);
   return edges_bytes(p) + partial_bytes(p, parts);
 }
 
 void backward(Problem const& p, BackwardArgs const& a) {
-  if (p.unit_stride == UnitStride::channel && fits_backward_channels(p, a))
-    return run(p, a, [&](Cut const& cut, void* partial) {
-      launch_backward_channels(p, a, cut, partial);
-      return channels_backward_policy(p).parts;
+  // What the kernels for one unit stride leave out follows: dresidual; and what d(final_state) adds to dx, but for that
+  // of W-1 columns where channels lie side by side.
+  BackwardArgs fewer = a, fewest = a;
+  fewer.dresidual = fewest.dresidual = {};
+  fewest.dfinal_state = {};
+  auto const run_main = [&](BackwardArgs const& main, auto launch, std::int64_t parts) {
+    run(p, a, [&](Cut const& cut, void* partial) {
+      if (main.dx.data || partial) launch(p, main, cut, partial);
+      if (a.dx.data && a.dfinal_state.data && !main.dfinal_state.data) write_final_gradient(p, a, cut);
+      if (a.dresidual.data) write_residual_gradient(p, a, cut);
+      return parts;
     });
-  if (p.unit_stride == UnitStride::time && fits_backward_time(p, a))
-    return run(p, a, [&](Cut const& cut, void* partial) {
-      launch_backward_time(p, a, cut, partial);
-      return time_backward_policy(p).parts;
-    });
+  };
+  if (p.unit_stride == UnitStride::channel)
+    for (auto const& main : {fewer, fewest})
+      if (fits_backward_channels(p, main))
+        return run_main(main, launch_backward_channels, channels_backward_policy(p).parts);
+  if (p.unit_stride == UnitStride::time && fits_backward_time(p, fewest))
+    return run_main(fewest, launch_backward_time, time_backward_policy(p).parts);
   backward_any(p, a);
 }
 

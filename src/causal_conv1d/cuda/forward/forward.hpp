@@ -15,6 +15,7 @@ void launch_forward_channels(Problem const&, ForwardArgs const&, Cut const&);
 // Tokens side by side, 16 bytes a lane.
 bool fits_forward_time(Problem const&, ForwardArgs const&);
 void launch_forward_time(Problem const&, ForwardArgs const&, Cut const&);
+void launch_forward_time_wide(Problem const&, ForwardArgs const&, Cut const&);  // widths above 4
 void launch_forward_any(Problem const&, ForwardArgs const&, Cut const&);
 void write_final_state(Problem const&, ForwardArgs const&, Cut const&);
 
