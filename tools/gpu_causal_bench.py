@@ -172,8 +172,8 @@ def targets():
     """(name, condition on a record, value of a record, bound, whether more is better)"""
     def dense(direction, dtype, time, channels, layout, share):
         return (f"{direction} {dtype} {time} x {channels} {layout}, share of copy",
-                lambda r: (r["direction"], r["dtype"], r["layout"]) == (direction, dtype, layout) and r["shape"].get("T") == time and r["shape"]["D"] == channels
-                and r["shape"]["W"] == 4 and r["shape"].get("B") == 1 and "sequences" not in r["shape"] and "device_ms" in r,
+                lambda r: (r["direction"], r["dtype"], r["layout"]) == (direction, dtype, layout) and r["shape"].get("T") == time
+                and r["shape"]["D"] == channels and r["shape"]["W"] == 4 and r["shape"].get("B") == 1 and "sequences" not in r["shape"] and "device_ms" in r,
                 lambda r: r["share_of_copy"], share, True)  # fmt: skip
 
     for layout, small, large in (("channels last", 0.88, 0.95), ("channels first", 0.90, 0.90)):
@@ -185,14 +185,17 @@ def targets():
         for direction in ("forward", "backward"):
             for kind, share in (("random", 0.95), ("short", 0.5)):
                 yield (f"{direction} bf16 packed {kind} {layout}, share of dense",
-                       lambda r, d=direction, k=kind, y=layout: (r["direction"], r.get("packed"), r["layout"]) == (d, k, y), lambda r: r["share_of_dense"], share, True)  # fmt: skip
+                       lambda r, d=direction, k=kind, y=layout: (r["direction"], r.get("packed"), r["layout"]) == (d, k, y),
+                       lambda r: r["share_of_dense"], share, True)  # fmt: skip
+
+    def update(rows, layout):
+        return lambda r: (r["direction"], r["shape"].get("N"), r["layout"]) == ("update", rows, layout) and "device_ms" in r
+
     for layout in ("columns inside", "channels inside"):
         for rows, most in ((1, 1.2), (64, 3.0)):
-            yield (f"update N = {rows} {layout}, us", lambda r, n=rows, y=layout: r["direction"] == "update" and r["shape"].get("N") == n and r["layout"] == y,
-                   lambda r: r["device_ms"] * 1e3, most, False)  # fmt: skip
+            yield f"update N = {rows} {layout}, us", update(rows, layout), lambda r: r["device_ms"] * 1e3, most, False
         for rows in (512, 2048):
-            yield (f"update N = {rows} {layout}, share of copy", lambda r, n=rows, y=layout: r["direction"] == "update" and r["shape"].get("N") == n and r["layout"] == y,
-                   lambda r: r["share_of_copy"], 0.9, True)  # fmt: skip
+            yield f"update N = {rows} {layout}, share of copy", update(rows, layout), lambda r: r["share_of_copy"], 0.9, True
     for direction, most in (("forward", 12), ("update", 10), ("forward+backward", 90)):
         yield (f"eager {direction} above torch's multiply, us", lambda r, d=direction: r["direction"] == d and "wall_ms" in r,
                lambda r: (r["wall_ms"] - r["peers"]["torch.mul"]["wall_ms"]) * 1e3, most, False)  # fmt: skip
