@@ -25,11 +25,7 @@ SHAPES = [(8, 768, (16, 16), full(16, 16), BF16, {}), (8, 768, (32, 32), full(32
           (8, 768, (64, 64), (7, 7), BF16, {}), (8, 768, (64, 64), (13, 13), BF16, {}), (8, 768, (64, 64), (31, 31), BF16, {}),
           (8, 768, (16, 16), full(16, 16), BF16, {"filter_dtype": FP32}), (8, 768, (32, 32), full(32, 32), BF16, {"filter_dtype": FP32}),
           (8, 768, (16, 16), full(16, 16), BF16, {"channels_last": True})]
-<<<<<<< HEAD
-# cuda.onchip: fp32 of 33 to 64 points. cuda.transformed: above 64 points, 1D and 3D.
-=======
-# Above 64 points, fp32 above 32, 1D and 3D: cuda.transformed, and up to 128 points in 16 bits cuda.spectral_passes.
->>>>>>> 980c9f1 (cuda.spectral_passes: 16 bits on grids of up to 128 x 128 points by the spectral method on tensor cores, in passes through a workspace)
+# cuda.onchip: fp32 of 33 to 64 points. cuda.spectral_passes: 16 bits of 65 to 128 points. cuda.transformed: other grids above 64 points, 1D and 3D.
 SHAPES += [(8, 768, (64, 64), full(64, 64), FP32, {}), (8, 768, (128, 128), full(128, 128), BF16, {}), (8, 768, (128, 128), full(128, 128), FP16, {}),
            (8, 768, (128, 128), full(128, 128), FP32, {}), (8, 192, (96, 96), full(96, 96), BF16, {}), (8, 192, (96, 96), full(96, 96), FP32, {}),
            (8, 64, (192, 192), full(192, 192), FP32, {}), (8, 64, (256, 256), full(256, 256), FP32, {}), (4, 32, (512, 512), full(512, 512), FP32, {}),

@@ -178,7 +178,6 @@ def cases():
         yield Case(1, 2, (33, 16, 34), (33, 16, 67), dtype, boundary=("circular", "causal", "zero"), channels_last=True)
         yield Case(1, 1, (500, 700), (999, 1399), dtype)
     yield Case(1, 1, (1000000,), (1000000,), FP32)
-<<<<<<< HEAD
     # Circular rows of exactly a length that is transformed.
     for dtype in ALL:
         for extents, filters, boundary in (((20, 32), (5, 40), "circular"), ((96, 160), (96, 160), "circular"), ((33, 64), (33, 64), ("causal", "circular")),
@@ -207,7 +206,6 @@ def cases():
         yield Case(1, 1, (24, 600), (20, 600), dtype, boundary=("circular", "causal"))
         yield Case(1, 1, (12, 1100), (12, 1500), dtype, boundary=("zero", "causal"))
         yield Case(1, 2, (10, 12, 150), (19, 12, 150), dtype, boundary=("zero", "circular", "causal"))
-=======
     # 16 bits on 49 to 128 points an axis: cuda.spectral_passes.
     for dtype in (BF16, FP16):
         for extents in ((65, 128), (128, 65), (66, 67), (49, 100), (127, 128), (100, 96)):
@@ -230,7 +228,6 @@ def cases():
             yield Case(2, 2, (128, 128), full(128, 128), dtype, mean=mean, filter_shape=shape)
     for extents, boundary in (((128, 128), "zero"), ((100, 104), "circular")):
         yield Case(9, 2, extents, extents, BF16, filter_dtype=FP32, boundary=boundary, mean=8.0)
->>>>>>> 89c83a1 (cuda.spectral_passes: 16 bits on up to 128 x 128 points by the spectral method on tensor cores, in passes through a workspace)
     # Lengths of three and five times powers of two.
     for dtype in (BF16, FP32):
         yield Case(2, 2, (75, 150), (149, 100), dtype, shortcut=True)
