@@ -150,7 +150,9 @@ def measure_form(form, arguments, device, reference):
         "shape": {"B": arguments.batch, "C": arguments.channels, "N": [arguments.grid] * 2, "K": [2 * arguments.grid - 1] * 2, "blocks": arguments.blocks},
         "first_step_s": compile_seconds, "stats": stats, "loss": float(loss),
     }  # fmt: skip
-    if device == "cuda":
+    if device == "cpu":
+        record["threads"] = torch.get_num_threads()
+    else:
         record["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
     if reference is not None:
         record["difference"] = {

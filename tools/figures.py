@@ -71,7 +71,8 @@ def machine_of(run: dict) -> str:
 
 
 def short_name(run: dict) -> str:
-    return run["machine"].get("gpu", "CPU")
+    threads = {r["threads"] for r in run["records"] if "threads" in r}
+    return run["machine"].get("gpu") or "CPU" + (", 1 thread" if threads == {1} else "")
 
 
 def markdown(head: list[str], rows: list[list]) -> str:
