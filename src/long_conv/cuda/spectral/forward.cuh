@@ -4,6 +4,7 @@
 // so that the first of these runs without a barrier from the stores of one turn to the loads of the next.
 #pragma once
 #include "long_conv/cuda/spectral/product.cuh"
+#include "long_conv/cuda/spectral/whole_filter.cuh"
 
 namespace faltung::long_conv::cuda::spectral {
 
@@ -62,12 +63,33 @@ __device__ __forceinline__ int warp_normalise(std::uint32_t const (&maxima)[warp
   return normalising_exponent<Element>(warp_max(lane < warps ? maxima[lane] : 0));
 }
 
-// `plain`: whole aligned rows in and out, no shortcut.
-template <int N, bool plain, typename Element, typename Filter>
+// The spectrum of a filter from rows that the warp has staged.
+template <int N, typename Element, typename Staged>
+__device__ __forceinline__ void warp_transform_filter(std::uint32_t* spectrum, LowSlots<N, Element>& low,
+                                                      std::uint32_t const* filter,
+                                                      FilterConstants<N, Element> const& constants, int exponent) {
+  int const lane = thread_lane(), t = lane % 4, row = thread_warp() * Plan<N>::rows_per_warp + lane / 4;
+  LaneTaps<N> taps;
+#pragma unroll
+  for (int i = 0; i < N / 32; ++i) {
+    int const chunk = t * (N / 32) + i;
+    auto const load = [&](std::uint32_t* to, int at) {
+      uint4 const words = *reinterpret_cast<uint4 const*>(filter + row * N + 4 * filter_chunk<N>(row, at));
+      to[0] = words.x, to[1] = words.y, to[2] = words.z, to[3] = words.w;
+    };
+    load(taps.positive + 4 * i, chunk);
+    load(taps.negative + 4 * i, chunk + N / 8);
+  }
+  warp_transform_taps<N, Element, Staged>(spectrum, low, taps, constants, exponent);
+}
+
+// `plain`: whole aligned rows in and out, no shortcut. `whole`: filters of whole_filter.cuh.
+template <int N, bool plain, bool whole, typename Element, typename Filter>
 __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_kernel(
     __grid_constant__ ForwardKernelArgs<Element, Filter> const p) {
   using P = Plan<N>;
   constexpr bool wide = !std::is_same_v<Element, Filter>;
+  static_assert(!(whole && wide));
   static_assert(!wide || std::is_same_v<Element, __nv_bfloat16>);  // halves of the filter would cost fp16 its bound
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   auto& shared = *reinterpret_cast<Shared<N, Element>*>(dynamic_shared);
@@ -103,10 +125,21 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
       Rows<N> rows = {};  // else the registers would be live from one turn to the next
       if (present) warp_load_rows<N, plain>(rows, p.x, shape, b, turn.channel, first_row);
       if (turn.channel != former_channel || !one_filter) {
-        int const exponent = warp_normalise<Element>(shared.filter_maxima[state.parity]);
+        LaneTaps<N> taps;
+        if constexpr (whole) {
+          taps = warp_read_taps<N>(shared.filter, filter_of(p, turn), shape.rows.sign);
+          std::uint32_t const most = warp_magnitude<N, Element>(taps);
+          warp_write([&] { shared.filter_maxima[0][warp] = most; });
+          __syncthreads();
+        }
+        int const exponent = warp_normalise<Element>(shared.filter_maxima[whole ? 0 : state.parity]);
         warp_write([&] { state.filter_exponent = exponent; });
-        warp_transform_filter<N, Element, std::conditional_t<wide, __half, Element>>(
-            shared.filter_spectrum, shared.low, shared.filter, shared.filter_constants, wide ? 0 : exponent);
+        if constexpr (whole)
+          warp_transform_taps<N, Element, Element>(shared.filter_spectrum, shared.low, taps, shared.filter_constants,
+                                                   exponent);
+        else
+          warp_transform_filter<N, Element, std::conditional_t<wide, __half, Element>>(
+              shared.filter_spectrum, shared.low, shared.filter, shared.filter_constants, wide ? 0 : exponent);
       }
       if (present) {  // the rows of a missing image spoil no others
         std::uint32_t most = warp_magnitude<N, Element>(rows);
@@ -137,7 +170,7 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
       });
     }
     bool const fresh = i + 1 < state.count && (i < 0 || turn.channel != state.former_channel || !one_filter);
-    if (fresh) {
+    if (fresh && !whole) {
       int const parity = state.parity ^ 1;
       warp_write([&] { state.parity = parity; });  // also: the rows of the filter before have been read
       std::uint32_t* const maximum = &shared.filter_maxima[parity][warp];
@@ -146,13 +179,15 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
       else
         warp_stage_filter<N>(shared.filter, maximum, filter_of(p, turn), p.k, shape);
     }
-    if constexpr (wide) warp_write([&] { state.fresh = fresh; });
+    if constexpr (wide || whole) warp_write([&] { state.fresh = fresh; });
     __syncthreads();
 
     if constexpr (wide)
       if (state.fresh)
         warp_stage_wide_filter<N>(shared.filter, warp_normalise<Element>(shared.filter_maxima[state.parity]),
                                   filter_of(p, {state.channel, state.group}), p.k, shape);
+    if constexpr (whole)
+      if (state.fresh) block_copy_filter<N>(shared.filter, filter_of(p, {state.channel, state.group}));
     thread_prefetch_turns(p, {state.channel, state.group}, state.count - i - 1);
     if (i >= 0)
 #pragma unroll 1
@@ -165,6 +200,7 @@ __global__ __launch_bounds__(Plan<N>::threads, Plan<N>::blocks) void forward_ker
         } else {
           warp_multiply_slots<N>(shared.spectrum, shared.filter_spectrum, pair);
         }
+    if constexpr (whole) thread_wait_for_copies();
     __syncthreads();
   }
 }

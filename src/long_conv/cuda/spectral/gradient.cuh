@@ -49,42 +49,55 @@ struct SlotOperands {
   std::uint32_t const *x, *dy;
 };
 
-// The sums of one slot, re and im: rows of dy meet rows of x, the sums along the diagonals are those by row lags. Of
+// A slot's operands, and their products, whose sums along the diagonals are those by row lags.
+template <int N>
+struct SumTiles {
+  static constexpr int tiles = N / 16, diagonals = toeplitz::diagonals<tiles>;
+  std::uint32_t dy[tiles][4], x[2 * tiles][2];
+
+  __device__ __forceinline__ void load(std::uint32_t const* from_x, std::uint32_t const* from_dy, int slot) {
+    int const lane = thread_lane(), g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int m = 0; m < tiles; ++m)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) dy[m][e] = from_dy[gradient_word<N>(slot, t + 4 * (e / 2), 16 * m + g + 8 * (e % 2))];
+#pragma unroll
+    for (int n = 0; n < 2 * tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) x[n][e] = from_x[gradient_word<N>(slot, t + 4 * e, 8 * n + g)];
+  }
+  // (re, im) of x to (-im, re): what is left is the imaginary part.
+  __device__ __forceinline__ void turn() {
+#pragma unroll
+    for (int n = 0; n < 2 * tiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) x[n][e] = swap_halves(x[n][e]) ^ 0x8000u;
+  }
+  __device__ __forceinline__ void multiply(float (&blocks)[diagonals][4]) const {
+#pragma unroll
+    for (int m = 0; m < tiles; ++m)
+#pragma unroll
+      for (int n = 0; n < 2 * tiles; ++n)
+        warp_mma<__half>(blocks[2 * m - n + 2 * tiles - 1], dy[m][0], dy[m][1], dy[m][2], dy[m][3], x[n][0], x[n][1]);
+  }
+};
+
+// The sums of one slot, re and im: rows of dy meet rows of x. Of
 // operands in two halves there are three pairs, the last one hi hi.
 template <int N, int pairs>
 __device__ __forceinline__ void warp_sum_slot(float (&lag_sums)[2][N / 16], SlotOperands const (&operands)[pairs],
                                               int slot) {
-  constexpr int tiles = N / 16, diagonals = toeplitz::diagonals<tiles>;
-  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
-  std::uint32_t dy[tiles][4], x[2 * tiles][2];
+  SumTiles<N> tiles;
 #pragma unroll
   for (int part = 0; part < 2; ++part) {
-    float blocks[diagonals][4] = {};
+    float blocks[SumTiles<N>::diagonals][4] = {};
 #pragma unroll
     for (int pair = 0; pair < pairs; ++pair) {
-      if (pairs > 1 || part == 0) {
-#pragma unroll
-        for (int m = 0; m < tiles; ++m)
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            dy[m][e] = operands[pair].dy[gradient_word<N>(slot, t + 4 * (e / 2), 16 * m + g + 8 * (e % 2))];
-#pragma unroll
-        for (int n = 0; n < 2 * tiles; ++n)
-#pragma unroll
-          for (int e = 0; e < 2; ++e) x[n][e] = operands[pair].x[gradient_word<N>(slot, t + 4 * e, 8 * n + g)];
-      }
-      if (part == 1)  // (re, im) of x to (-im, re): what is left is the imaginary part
-#pragma unroll
-        for (int n = 0; n < 2 * tiles; ++n)
-#pragma unroll
-          for (int e = 0; e < 2; ++e) x[n][e] = swap_halves(x[n][e]) ^ 0x8000u;
-#pragma unroll
-      for (int m = 0; m < tiles; ++m)
-#pragma unroll
-        for (int n = 0; n < 2 * tiles; ++n)
-          warp_mma<__half>(blocks[2 * m - n + 2 * tiles - 1], dy[m][0], dy[m][1], dy[m][2], dy[m][3], x[n][0], x[n][1]);
+      if (pairs > 1 || part == 0) tiles.load(operands[pair].x, operands[pair].dy, slot);
+      if (part == 1) tiles.turn();
+      tiles.multiply(blocks);
     }
-    toeplitz::warp_sum_diagonals<tiles>(blocks, lag_sums[part]);
+    toeplitz::warp_sum_diagonals<N / 16>(blocks, lag_sums[part]);
   }
 }
 
@@ -93,6 +106,14 @@ struct GroupScale {
   bool first;
   float before, now;
 };
+
+// The row lag, plus N, of a lane's sum in tile 0; tiles are 8 lags apart.
+template <int N>
+__device__ __forceinline__ int thread_first_lag() {
+  constexpr int tiles = N / 16;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
+  return 8 * ((t & 1) * 2 * tiles + t / 2 * tiles) + ((g - 2 * t) & 7);
+}
 
 // A slot and its mirror image, at which even lags have the same cosine and the opposite sine, odd lags the reverse.
 // `low`: what the slot's spectra lack, or null.
@@ -106,13 +127,12 @@ __device__ __forceinline__ void warp_add_slots(float2* sums, SlotOperands spectr
   else
     warp_sum_slot<N, 1>(direct, {spectra}, slot);
   warp_sum_slot<N, 1>(mirrored, {spectra}, slot + gradient_slots / 2);
-  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
-  int const residue = (g - 2 * t) & 7, beta = (t & 1) * 2 * tiles + (t / 2) * tiles;  // plus 2 tiles
+  sums += thread_first_lag<N>();
 #pragma unroll
   for (int i = 0; i < tiles; ++i)
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
-      float2& to = sums[odd * (N / 2) * stride + 8 * (beta + i) + residue];
+      float2& to = sums[odd * (N / 2) * stride + 8 * i];
       float const sign = odd ? -1.f : 1.f;
       float2 sum{direct[0][i] + sign * mirrored[0][i], direct[1][i] - sign * mirrored[1][i]};
       if (!scale.first) sum = {to.x * scale.before + sum.x * scale.now, to.y * scale.before + sum.y * scale.now};
@@ -120,25 +140,27 @@ __device__ __forceinline__ void warp_add_slots(float2* sums, SlotOperands spectr
     }
 }
 
-// 16 row lags per warp x the even or the odd column lags, and their mirror images.
-template <int N, typename Element>
-__device__ __forceinline__ void warp_invert_lags(float* result, float2 const* sums,
-                                                 LagConstants<N, Element> const& constants, float headroom,
-                                                 int exponent) {
-  constexpr int tiles = N / 16, stride = GradientPlan<N>::sum_stride;
-  int const lane = thread_lane(), g = lane / 4, t = lane % 4, warp = thread_warp();
-  int const first_row = warp / 2 * 16, parity = warp % 2;
-  sums += (parity * (N / 2) + 2 * t) * stride + first_row + g;
+// Re and im of two neighbouring slots.
+struct SumWords {
+  std::uint32_t re, im;
+};
+
+// 16 row lags from first_row - N on x the even or the odd column lags, and their mirror images. read(slot, row) -> sums
+// of slots slot + 2t, slot + 2t + 1 at row lag g + `row` of the 16.
+template <int N, typename Element, typename Read>
+__device__ __forceinline__ void warp_invert_lags(float* result, LagConstants<N, Element> const& constants,
+                                                 int first_row, int parity, int exponent, Read const& read) {
+  constexpr int tiles = N / 16;
+  int const lane = thread_lane(), g = lane / 4, t = lane % 4;
   Tile cosines[tiles] = {}, sines[tiles] = {};
 #pragma unroll
   for (int step = 0; step < N / 32; ++step) {
     std::uint32_t re[4], im[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      float2 const* const from = sums + (16 * step + 8 * (e / 2)) * stride + 8 * (e % 2);
-      float2 const first = from[0], second = from[stride];
-      re[e] = half_pair(first.x * headroom, second.x * headroom);
-      im[e] = half_pair(first.y * headroom, second.y * headroom);
+      SumWords const words = read(16 * step + 8 * (e / 2), 8 * (e % 2));
+      re[e] = words.re;
+      im[e] = words.im;
     }
 #pragma unroll
     for (int plane = 0; plane < planes<Element>; ++plane)
@@ -225,6 +247,20 @@ __device__ __forceinline__ void block_store_result(GradientKernelArgs<Element, F
   toeplitz::block_store_filter_gradient(dk, p.dk, result + (p.shape.rows.low + N) * stride + N, stride, p.shape);
 }
 
+// A warp's rows of x and dy of a group of images; zeros where there is none.
+template <int N, bool plain, typename Args>
+__device__ __forceinline__ void warp_load_group(Rows<N> (&rows)[2], Args const& p, int filter, int group) {
+  using P = Plan<N>;
+  int const warp = thread_warp(), image = warp / P::warps_per_image, first_row = warp % P::warps_per_image * 32;
+  auto const place = filter_place(p.shape, filter);
+  int const b = place.sample + group * images + image;
+  rows[0] = rows[1] = {};
+  if (filter < filter_count(p.shape) && image < p.shape.images_per_filter && b < int(p.shape.batch)) {
+    warp_load_rows<N, plain>(rows[0], p.x, p.shape, b, place.channel, first_row);
+    warp_load_rows<N, plain>(rows[1], p.dy, p.shape, b, place.channel, first_row);
+  }
+}
+
 template <int N, bool plain, typename Element, typename Filter>
 __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gradient_kernel(
     __grid_constant__ GradientKernelArgs<Element, Filter> const p) {
@@ -239,9 +275,16 @@ __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gra
   GradientState& state = shared.states[threadIdx.x / 32];
   if (!p.overlaps) grid_wait_for_predecessor();
   warp_write([&] { state.filter = blockIdx.x; });
+  Rows<N> rows[2];  // of x, of dy: asked for when the registers of the turn before are free
+  warp_load_group<N, plain>(rows, p, state.filter, 0);
 #pragma unroll 1
   for (; state.filter < filter_count(shape); warp_add(state.filter, gridDim.x)) {
     warp_write([&] { state.group = 0; });
+    if (int const next = state.filter + int(gridDim.x); next < filter_count(shape)) {
+      auto const place = filter_place(shape, next);
+      thread_prefetch_images(p.x, shape, place.sample, place.channel);
+      thread_prefetch_images(p.dy, shape, place.sample, place.channel);
+    }
 #pragma unroll 1
     for (; state.group < filter_groups(shape); warp_add(state.group, 1)) {
 #pragma unroll 1
@@ -249,13 +292,6 @@ __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gra
         {
           int const warp = thread_warp(), image = warp / P::warps_per_image;
           int const first_row = warp % P::warps_per_image * 32;
-          auto const place = filter_place(shape, state.filter);
-          int const b = place.sample + state.group * images + image;
-          Rows<N> rows[2] = {};  // of x, of dy
-          if (image < shape.images_per_filter && b < int(shape.batch)) {
-            warp_load_rows<N, plain>(rows[0], p.x, shape, b, place.channel, first_row);
-            warp_load_rows<N, plain>(rows[1], p.dy, shape, b, place.channel, first_row);
-          }
           if (tile == 0) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
@@ -286,19 +322,27 @@ __global__ __launch_bounds__(Plan<N>::threads, GradientPlan<N>::blocks) void gra
           warp_add_slots<N>(shared.sums + (16 * tile + slot) * GradientPlan<N>::sum_stride,
                             {shared.spectra[0], shared.spectra[1]}, low, slot, scale);
         }
+        bool const same = tile + 1 < P::direct_tiles, last = state.group + 1 == filter_groups(shape);
+        warp_load_group<N, plain>(rows, p, state.filter + (same || !last ? 0 : int(gridDim.x)),
+                                  same   ? state.group
+                                  : last ? 0
+                                         : state.group + 1);
       }
     }
     __syncthreads();
-    if (int const next = state.filter + int(gridDim.x); next < filter_count(shape)) {
-      auto const place = filter_place(shape, next);
-      thread_prefetch_images(p.x, shape, place.sample, place.channel);
-      thread_prefetch_images(p.dy, shape, place.sample, place.channel);
-    }
     {
-      constexpr int log2_N = N == 64 ? 6 : 5;
+      constexpr int log2_N = N == 64 ? 6 : 5, stride = GradientPlan<N>::sum_stride;
       int const headroom_exponent = gradient_headroom - group_headroom(shape);
-      warp_invert_lags<N, Element>(shared.result, shared.sums, shared.lag_constants, power_of_two(headroom_exponent),
-                                   -state.running - headroom_exponent - log2_N);
+      float const headroom = power_of_two(headroom_exponent);
+      int const warp = thread_warp(), lane = thread_lane(), first_row = warp / 2 * 16, parity = warp % 2;
+      float2 const* const sums = shared.sums + (parity * (N / 2) + lane % 4 * 2) * stride + first_row + lane / 4;
+      warp_invert_lags<N, Element>(shared.result, shared.lag_constants, first_row, parity,
+                                   -state.running - headroom_exponent - log2_N, [&](int slot, int row) -> SumWords {
+                                     float2 const first = sums[slot * stride + row],
+                                                  second = sums[(slot + 1) * stride + row];
+                                     return {half_pair(first.x * headroom, second.x * headroom),
+                                             half_pair(first.y * headroom, second.y * headroom)};
+                                   });
     }
     __syncthreads();
     auto const place = filter_place(shape, state.filter);

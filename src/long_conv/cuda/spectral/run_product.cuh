@@ -26,15 +26,25 @@ void run_product(Problem const& p, Product product, ConstView const& x, ConstVie
   std::int64_t const items = (p.batch + shape.images_per_filter - 1) / shape.images_per_filter * p.channels;
   std::int64_t const blocks = std::int64_t(faltung::cuda::multiprocessors()) * Plan<N>::blocks;
   bool const is_plain = args.x.vectors && args.y.vectors && !shortcut.data;
-  visit_int<0, 1>(is_plain, "plain", [&]<int plain> {
-    faltung::cuda::launch<forward_kernel<N, plain, Element, Filter>>("cuda.spectral",
-                                                                     {.grid = dim3(unsigned(std::min(items, blocks))),
-                                                                      .threads = Plan<N>::threads,
-                                                                      .shared_bytes = sizeof(Shared<N, Element>),
-                                                                      .stream = stream,
-                                                                      .starts_early = true},
-                                                                     args);
-  });
+  auto const launch = [&]<bool plain, bool whole> {
+    faltung::cuda::launch<forward_kernel<N, plain, whole, Element, Filter>>(
+        "cuda.spectral",
+        {.grid = dim3(unsigned(std::min(items, blocks))),
+         .threads = Plan<N>::threads,
+         .shared_bytes = sizeof(Shared<N, Element>),
+         .stream = stream,
+         .starts_early = true},
+        args);
+  };
+  // Filters per sample, each of which meets one image, gain 8 % at 32 points; shared ones lose 3 %.
+  if constexpr (std::is_same_v<Element, Filter> && N == 32)
+    if (is_plain && shape.images_per_filter == 1 && toeplitz::has_all_lags(p, N) && args.k.row == 2 * N - 1 &&
+        args.k.column == 1)
+      return launch.template operator()<true, true>();
+  if (is_plain)
+    launch.template operator()<true, false>();
+  else
+    launch.template operator()<false, false>();
 }
 
 }  // namespace faltung::long_conv::cuda::spectral

@@ -316,30 +316,30 @@ __device__ __forceinline__ void warp_stage_wide_filter(std::uint32_t* filter, in
 // Filter spectra carry this factor: 64 products of the largest spectra then stay below the largest half.
 inline constexpr int filter_headroom = -7;
 
-// The spectrum of 8 row lags per warp, [slot][row lag] words of re and im, from elements of type `Staged`.
+// A lane's column lags of one row lag, N / 4 from (N / 4) t on and their mirror images, in the order of lag_at.
+template <int N>
+struct LaneTaps {
+  static constexpr int words = N / 8;
+  std::uint32_t positive[words], negative[words];
+};
+
+// The spectrum of 8 row lags per warp, [slot][row lag] words of re and im, from taps of type `Staged`.
 template <int N, typename Element, typename Staged>
-__device__ __forceinline__ void warp_transform_filter(std::uint32_t* spectrum, LowSlots<N, Element>& low,
-                                                      std::uint32_t const* filter,
-                                                      FilterConstants<N, Element> const& constants, int exponent) {
+__device__ __forceinline__ void warp_transform_taps(std::uint32_t* spectrum, LowSlots<N, Element>& low,
+                                                    LaneTaps<N>& taps, FilterConstants<N, Element> const& constants,
+                                                    int exponent) {
   using P = Plan<N>;
-  constexpr int words = N / 8;  // of a lane: N / 4 column lags
   int const lane = thread_lane(), g = lane / 4, t = lane % 4, row = thread_warp() * P::rows_per_warp + g;
   HalfScale<Staged> const scaled(exponent);
-  std::uint32_t positive[words], negative[words];  // taps, or, folded as in thread_fold, their sums and differences
+  auto &positive = taps.positive, &negative = taps.negative;
 #pragma unroll
-  for (int i = 0; i < words; i += 4) {
-    int const chunk = t * (words / 4) + i / 4;
-    uint4 const a = *reinterpret_cast<uint4 const*>(filter + row * N + 4 * filter_chunk<N>(row, chunk)),
-                b = *reinterpret_cast<uint4 const*>(filter + row * N + 4 * filter_chunk<N>(row, chunk + N / 8));
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      positive[i + j] = scaled(reinterpret_cast<std::uint32_t const*>(&a)[j]);
-      negative[i + j] = scaled(reinterpret_cast<std::uint32_t const*>(&b)[j]);
-      if constexpr (planes<Element> == 1) {
-        std::uint32_t const sum = half_add(positive[i + j], negative[i + j]);
-        negative[i + j] = half_subtract(positive[i + j], negative[i + j]);
-        positive[i + j] = sum;
-      }
+  for (int i = 0; i < LaneTaps<N>::words; ++i) {
+    positive[i] = scaled(positive[i]);
+    negative[i] = scaled(negative[i]);
+    if constexpr (planes<Element> == 1) {  // folded as in thread_fold
+      std::uint32_t const sum = half_add(positive[i], negative[i]);
+      negative[i] = half_subtract(positive[i], negative[i]);
+      positive[i] = sum;
     }
   }
   constexpr float headroom = 1.f / (1 << -filter_headroom);
