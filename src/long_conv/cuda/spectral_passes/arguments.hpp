@@ -20,11 +20,11 @@ struct ImageSpectraArgs {
   Spectra to;
 };
 
-template <typename Filter>
+template <typename Element>
 struct FilterSpectraArgs {
   Shape shape;
   Chunk chunk;
-  Tensor<Filter const*> k;
+  Tensor<Element const*> k;
   Spectra to;
 };
 
@@ -54,20 +54,19 @@ struct SumsArgs {
   Chunk chunk;
   SlotRange slots;  // with their mirror images
   Spectra dy, x;
-  Spectra filters;  // of products: those of dx, whose words take the places of dy's
   Sums sums;
   bool first;  // chunk of images
   int parity;
 };
 
-template <typename Filter>
+template <typename Element>
 struct FilterTapsArgs {
   Shape shape;
   Chunk chunk;
   Sums sums;
   int parity;
   int group_headroom;  // bits that the sums of all groups need beside those of one
-  Tensor<Filter*> dk;
+  Tensor<Element*> dk;
 };
 
 }  // namespace faltung::long_conv::cuda::spectral_passes

@@ -27,8 +27,8 @@ __device__ __forceinline__ int staged_chunk(int row, int chunk) { return chunk ^
 
 // visit(j, values) with the lane's taps of row lags first_row - 127 + lag_of_column(half, j), j < 8. `linear`: neither
 // axis is circular and columns lie side by side, so that a lane's taps are 32 apart.
-template <bool linear, typename Filter, typename Visit>
-__device__ __forceinline__ void warp_visit_taps(Filter const* k, Tensor<Filter const*> const& strides,
+template <bool linear, typename Element, typename Visit>
+__device__ __forceinline__ void warp_visit_taps(Element const* k, Tensor<Element const*> const& strides,
                                                 Shape const& shape, spectral::RowTaps<points> const& taps,
                                                 int first_row, int half, Visit const& visit) {
   constexpr int per_row = spectral::RowTaps<points>::count, at_once = 4;
@@ -36,14 +36,14 @@ __device__ __forceinline__ void warp_visit_taps(Filter const* k, Tensor<Filter c
   if constexpr (linear) k += columns.centre - (points - 1) + thread_lane();
 #pragma unroll 1
   for (int start = 0; start < 8; start += at_once) {
-    Filter value[at_once][per_row] = {};
+    Element value[at_once][per_row] = {};
 #pragma unroll
     for (int j = 0; j < at_once; ++j) {
       int const lag = first_row + lag_of_column(half, start + j) - (points - 1);
       bool const inside = lag >= rows.low && lag <= rows.high;
       std::int64_t const tap = inside ? rows.tap(lag) : -1;
       if (tap < 0) continue;
-      Filter const* const from = k + tap * strides.row;
+      Element const* const from = k + tap * strides.row;
 #pragma unroll
       for (int i = 0; i < per_row; ++i)
         if (taps.live[i]) {
@@ -58,13 +58,10 @@ __device__ __forceinline__ void warp_visit_taps(Filter const* k, Tensor<Filter c
   }
 }
 
-// The largest magnitude as bits of an element of 16 bits; of fp32 the upper half.
-template <typename Filter>
-__device__ __forceinline__ std::uint32_t largest(std::uint32_t most, Filter const& value) {
-  if constexpr (sizeof(Filter) == 4)
-    return max(most, (__float_as_uint(value) & 0x7fffffffu) >> 16);
-  else
-    return larger_magnitudes<Filter>(most, reinterpret_cast<unsigned short const&>(value));
+// The largest magnitude as bits of an element.
+template <typename Element>
+__device__ __forceinline__ std::uint32_t largest(std::uint32_t most, Element const& value) {
+  return larger_magnitudes<Element>(most, reinterpret_cast<unsigned short const&>(value));
 }
 
 // A lane's taps of a staged row lag, or, folded, their sums and differences.
@@ -155,25 +152,25 @@ __device__ __forceinline__ void warp_transform_lags(std::uint32_t* words, std::u
 }
 
 // The largest magnitude of the taps that have a lag, over the threads of the block.
-template <bool linear, typename Filter>
-__device__ __forceinline__ std::uint32_t thread_measure(Filter const* k, Tensor<Filter const*> const& strides,
+template <bool linear, typename Element>
+__device__ __forceinline__ std::uint32_t thread_measure(Element const* k, Tensor<Element const*> const& strides,
                                                         Shape const& shape, spectral::RowTaps<points> const& taps) {
   std::uint32_t most = 0;
   LagAxis const &rows = shape.rows, &columns = shape.columns;
   std::int64_t const total = rows.filter * columns.filter;
-  if (linear && sizeof(Filter) == 2 && strides.row == columns.filter && rows.high - rows.low + 1 == rows.filter &&
+  if (linear && strides.row == columns.filter && rows.high - rows.low + 1 == rows.filter &&
       columns.high - columns.low + 1 == columns.filter) {
     // All taps, in one run: 16 bytes at a time, one by one before the first and behind the last aligned address.
-    int const head = min(int(total), int((16 - reinterpret_cast<std::uintptr_t>(k) % 16) % 16 / sizeof(Filter)));
+    int const head = min(int(total), int((16 - reinterpret_cast<std::uintptr_t>(k) % 16) % 16 / sizeof(Element)));
     int const vectors = (int(total) - head) / 8, tail = head + 8 * vectors;
     auto const* const from = reinterpret_cast<uint4 const*>(k + head);
 #pragma unroll 8
     for (int i = threadIdx.x; i < vectors; i += threads) {
       uint4 const words = from[i];
-      most = larger_magnitudes<std::conditional_t<sizeof(Filter) == 2, Filter, __half>>(most, words.x);
-      most = larger_magnitudes<std::conditional_t<sizeof(Filter) == 2, Filter, __half>>(most, words.y);
-      most = larger_magnitudes<std::conditional_t<sizeof(Filter) == 2, Filter, __half>>(most, words.z);
-      most = larger_magnitudes<std::conditional_t<sizeof(Filter) == 2, Filter, __half>>(most, words.w);
+      most = larger_magnitudes<Element>(most, words.x);
+      most = larger_magnitudes<Element>(most, words.y);
+      most = larger_magnitudes<Element>(most, words.z);
+      most = larger_magnitudes<Element>(most, words.w);
     }
     if (int(threadIdx.x) < head) most = largest(most, k[threadIdx.x]);
     if (int(threadIdx.x) < int(total) - tail) most = largest(most, k[tail + threadIdx.x]);
@@ -190,14 +187,11 @@ __device__ __forceinline__ std::uint32_t thread_measure(Filter const* k, Tensor<
   return most;
 }
 
-template <bool linear, typename Element, typename Filter>
+template <bool linear, typename Element>
 __global__ __launch_bounds__(threads,
-                             2) void filter_spectra_kernel(__grid_constant__ FilterSpectraArgs<Filter> const p) {
-  constexpr bool wide = !std::is_same_v<Element, Filter>;
+                             2) void filter_spectra_kernel(__grid_constant__ FilterSpectraArgs<Element> const p) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  // That fp32 taps become halves is one rounding more, which bf16 has no room for beside those of its constants.
-  using Constants = std::conditional_t<wide, __half, Element>;
-  auto& shared = *reinterpret_cast<FilterSpectraShared<Constants>*>(dynamic_shared);
+  auto& shared = *reinterpret_cast<FilterSpectraShared<Element>*>(dynamic_shared);
   auto cosines = spectral::block_make_cosines<points>(shared.cosines);
   spectral::block_make_filter_constants<points>(shared.constants, cosines);
   grid_wait_for_predecessor();
@@ -214,8 +208,8 @@ __global__ __launch_bounds__(threads,
 #pragma unroll 1
   for (int filter = blockIdx.x; filter < p.chunk.filters(); filter += gridDim.x) {
     int const sample = filter % p.chunk.filters_per_channel;
-    Filter const* const k = p.k.data + (p.chunk.first_channel + filter / p.chunk.filters_per_channel) * p.k.channel +
-                            (p.chunk.images_per_filter > 1 ? 0 : p.chunk.first_image + sample) * p.k.batch;
+    Element const* const k = p.k.data + (p.chunk.first_channel + filter / p.chunk.filters_per_channel) * p.k.channel +
+                             (p.chunk.images_per_filter > 1 ? 0 : p.chunk.first_image + sample) * p.k.batch;
     std::uint32_t most = thread_measure<linear>(k, p.k, p.shape, taps);
     most = spectral::warp_max(most);
     if (lane == 0) shared.maxima[parity][warp] = most;
@@ -223,9 +217,8 @@ __global__ __launch_bounds__(threads,
 #pragma unroll
     for (int i = 0; i < warps; ++i) most = max(most, shared.maxima[parity][i]);
     parity ^= 1;
-    int const exponent = normalising_exponent<Element>(most);  // bf16 and the upper half of fp32 have the same
+    int const exponent = normalising_exponent<Element>(most);
     if (threadIdx.x == 0) p.to.exponents[filter] = exponent;
-    float const scale = power_of_two(exponent);
     std::uint32_t* const words = p.to.words + std::size_t(filter) * slots * row_lags;
     std::uint32_t* const low = p.to.low ? p.to.low + std::size_t(filter) * low_slots * row_lags : nullptr;
 #pragma unroll 1
@@ -236,19 +229,14 @@ __global__ __launch_bounds__(threads,
         __syncwarp();
         warp_visit_taps<linear>(k, p.k, p.shape, taps, first, half, [&](int j, auto const& values) {
 #pragma unroll
-          for (int i = 0; i < spectral::RowTaps<points>::count; ++i) {
-            unsigned short bits;
-            if constexpr (wide)
-              bits = __half_as_ushort(__float2half(values[i] * scale));
-            else
-              bits = reinterpret_cast<unsigned short const&>(values[i]);
-            staged[j * 2 * points + (j % 2 ? places[i] ^ 16 : places[i])] = bits;
-          }
+          for (int i = 0; i < spectral::RowTaps<points>::count; ++i)
+            staged[j * 2 * points + (j % 2 ? places[i] ^ 16 : places[i])] =
+                reinterpret_cast<unsigned short const&>(values[i]);
         });
         __syncwarp();
-        warp_read_lags<Constants>(lags[half], shared.staged[warp], wide ? 0 : exponent);
+        warp_read_lags<Element>(lags[half], shared.staged[warp], exponent);
       }
-      warp_transform_lags<Constants>(words + first, low + (low ? first : 0), lags, shared.constants);
+      warp_transform_lags<Element>(words + first, low + (low ? first : 0), lags, shared.constants);
     }
   }
 }

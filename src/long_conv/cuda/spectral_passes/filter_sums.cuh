@@ -1,12 +1,11 @@
 // Towards dk: per slot and row lag d the sum over images b and rows i of dY[b, i] conj X[b, i - d], with the MMA's K =
 // 8 images x {re, im}. A warp has a slot and its mirror image, at which even column lags have the same cosine and the
-// opposite sine, odd ones the reverse: it leaves their sum and their difference. Where dx is asked for too, it
-// multiplies both slots of dy, which it has at hand, with the filter's.
+// opposite sine, odd ones the reverse: it leaves their sum and their difference. Multiplying dy's slots for dx here,
+// where they are at hand, took 303 us (256 channels); apart, sums and products take 135 + 91.
 #pragma once
 #include "long_conv/cuda/spectral/transform.cuh"
 #include "long_conv/cuda/spectral_passes/arguments.hpp"
 #include "long_conv/cuda/spectral_passes/copy.cuh"
-#include "long_conv/cuda/spectral_passes/product.cuh"
 #include "long_conv/cuda/toeplitz/filter_gradient.cuh"
 
 namespace faltung::long_conv::cuda::spectral_passes {
@@ -16,17 +15,11 @@ using namespace faltung::cuda;
 inline constexpr int sum_warps = 4;
 
 // A slot of x and of dy in shared memory, [image][row_position] with 16-byte chunks in staged order.
-template <bool multiplies>
 struct StagedSlot {
   uint4 x[images * points / 4], dy[images * points / 4];
 };
-template <>
-struct StagedSlot<true> : StagedSlot<false> {
-  uint4 filter[row_lags / 4];
-};
-template <bool multiplies>
 struct alignas(16) FilterSumsShared {
-  StagedSlot<multiplies> staged[sum_warps][2];  // of each warp: a slot, and its mirror image
+  StagedSlot staged[sum_warps][2];  // of each warp: a slot, and its mirror image
 };
 
 // Where four row positions of an image lie: what half a warp reads at a time in different banks.
@@ -109,9 +102,8 @@ __device__ __forceinline__ int warp_unit_exponent(SumsArgs const& p, int unit, i
 }
 
 // A slot of a unit's x and dy on its way to shared memory: zeros where there is no image. `image_stride`: in words.
-__device__ __forceinline__ void warp_stage_slot(StagedSlot<false>& staged, std::uint32_t const* x,
-                                                std::uint32_t const* dy, std::size_t first_place, int image_stride,
-                                                int slot, int count) {
+__device__ __forceinline__ void warp_stage_slot(StagedSlot& staged, std::uint32_t const* x, std::uint32_t const* dy,
+                                                std::size_t first_place, int image_stride, int slot, int count) {
   int const chunk = thread_lane();
   std::size_t const at = first_place * image_stride + slot * points + 4 * chunk;
 #pragma unroll
@@ -128,15 +120,14 @@ struct SumsTurn {
 };
 
 // Per multiprocessor. A third one would fit with 168 registers a thread, but spills beside so much shared memory, and
-// took 168 us where two take 135 (256 channels, before the products came here).
+// took 168 us where two take 135 (256 channels).
 inline constexpr int sum_blocks = 2;
 
 // `two_halves` says so of the operands of all slots of the launch.
-template <int tiles, bool two_halves, bool multiplies>
+template <int tiles, bool two_halves>
 __global__ __launch_bounds__(32 * sum_warps, sum_blocks) void filter_sums_kernel(__grid_constant__ SumsArgs const p) {
-  static_assert(!(two_halves && multiplies));
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
-  auto& shared = *reinterpret_cast<FilterSumsShared<multiplies>*>(dynamic_shared);
+  auto& shared = *reinterpret_cast<FilterSumsShared*>(dynamic_shared);
   grid_wait_for_predecessor();
   grid_release_successor();
   Chunk const& chunk = p.chunk;
@@ -150,25 +141,8 @@ __global__ __launch_bounds__(32 * sum_warps, sum_blocks) void filter_sums_kernel
       int const slot = p.slots.first + turn.item % p.slots.count + mirrored * pairs_of_slots;
       warp_stage_slot(staged[mirrored], p.x.words, p.dy.words, std::size_t(unit) * chunk.images, image_words, slot,
                       chunk.count(unit));
-      if constexpr (multiplies) {
-        std::uint32_t const* const from =
-            p.filters.words + (std::size_t(chunk.filter_of_unit(unit)) * slots + slot) * row_lags;
-#pragma unroll
-        for (int i = 0; i < row_lags / 4; i += 32)
-          thread_copy_async(staged[mirrored].filter + i + thread_lane(), from + 4 * (i + thread_lane()));
-      }
     }
     thread_commit_copies();
-  };
-  auto const multiply = [&](int unit, int slot, int mirrored) {
-    if constexpr (multiplies) {
-      int const lane = thread_lane(), g = lane / 4, t = lane % 4;
-      std::uint32_t* const words =
-          p.dy.words + (std::size_t(unit) * chunk.images + g) * image_words + slot * points + 4 * t;
-      warp_multiply_slot<tiles>(words, g < chunk.count(unit),
-                                reinterpret_cast<std::uint32_t const*>(staged[mirrored].filter),
-                                [&](int tile) { return staged[mirrored].dy[staged_row_chunk(g, 4 * tile + t)]; });
-    }
   };
   auto const after = [&](SumsTurn turn) {
     return turn.unit + 1 < units ? SumsTurn{turn.item, turn.unit + 1} : SumsTurn{turn.item + step, 0};
@@ -220,13 +194,11 @@ __global__ __launch_bounds__(32 * sum_warps, sum_blocks) void filter_sums_kernel
     } else {
       warp_sum_slot<tiles, 1>(direct, {high}, scales);
     }
-    multiply(unit, slot, 0);
     __syncwarp();
     stage(after(turn), 0);
     thread_wait_for_batches<1>();
     __syncwarp();
     warp_sum_slot<tiles, 1>(mirrored, {{staged[1].x, staged[1].dy}}, scales);
-    multiply(unit, slot + pairs_of_slots, 1);
     __syncwarp();
     stage(after(turn), 1);
     bool const first = p.first && turn.unit == 0;

@@ -113,9 +113,9 @@ __device__ __forceinline__ void warp_invert_lags(float* result, Sums const& sums
     }
 }
 
-template <SumKind kind, typename Element, typename Filter>
+template <SumKind kind, typename Element>
 __global__ __launch_bounds__(32 * tap_warps, (tap_blocks<kind, Element>)) void filter_taps_kernel(
-    __grid_constant__ FilterTapsArgs<Filter> const p) {
+    __grid_constant__ FilterTapsArgs<Element> const p) {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   auto& shared = *reinterpret_cast<FilterTapsShared<Element>*>(dynamic_shared);
   auto cosines = spectral::block_make_cosines<points>(shared.cosines);
@@ -136,13 +136,13 @@ __global__ __launch_bounds__(32 * tap_warps, (tap_blocks<kind, Element>)) void f
                                     power_of_two(headroom),
                                     -p.sums.exponents[p.parity * p.sums.stride + filter] - headroom - log2_points);
     __syncthreads();
-    Filter* const dk =
+    Element* const dk =
         p.dk.data + (p.chunk.first_channel + filter / p.chunk.filters_per_channel) * p.dk.channel +
         (p.chunk.images_per_filter > 1 ? 0 : p.chunk.first_image + filter % p.chunk.filters_per_channel) * p.dk.batch;
 #pragma unroll 1
     for (int row = warp; row < rows_at_once && first_tap + row < rows.filter; row += tap_warps) {
       float const* const from = shared.result + row * tap_stride + points;
-      Filter* const to = dk + (first_tap + row) * p.dk.row;
+      Element* const to = dk + (first_tap + row) * p.dk.row;
       if (!columns.circular) {
         // Without a lag there is no centre to speak of.
         int const low = columns.low, live = columns.high - columns.low + 1, total = int(columns.filter),
@@ -150,13 +150,13 @@ __global__ __launch_bounds__(32 * tap_warps, (tap_blocks<kind, Element>)) void f
 #pragma unroll 4
         for (int tap = lane; tap < total; tap += 32) {
           int const lag = tap - centre;
-          to[tap * p.dk.column] = rounded<Filter>(unsigned(lag - low) < unsigned(live) ? from[lag] : 0.f);
+          to[tap * p.dk.column] = rounded<Element>(unsigned(lag - low) < unsigned(live) ? from[lag] : 0.f);
         }
       } else {
         for (int tap = lane; tap < int(columns.filter); tap += 32) {
           int lag = tap - int(columns.centre);
           if (lag < 0) lag += columns.extent;
-          to[tap * p.dk.column] = rounded<Filter>(from[lag] + (lag ? from[lag - columns.extent] : 0.f));
+          to[tap * p.dk.column] = rounded<Element>(from[lag] + (lag ? from[lag - columns.extent] : 0.f));
         }
       }
     }

@@ -15,10 +15,9 @@ void launch_image_grids(Problem const&, Chunk const&, Spectra const& spectra, in
 void launch_filter_spectra(Problem const&, Chunk const&, Product, ConstView const& k, Spectra const& to, cudaStream_t);
 void launch_products(Problem const&, Chunk const&, Spectra const& images, Spectra const& filters, cudaStream_t);
 
-// Adds what the chunk's images contribute; `parity` alternates from chunk to chunk of a filter's images. With `filters`
-// as dx wants them, the products of dy with these take its places.
+// Adds what the chunk's images contribute; `parity` alternates from chunk to chunk of a filter's images.
 void launch_filter_sums(Problem const&, Chunk const&, Spectra const& dy, Spectra const& x, Sums const&, bool first,
-                        int parity, Spectra const* filters, cudaStream_t);
+                        int parity, cudaStream_t);
 void launch_filter_taps(Problem const&, Chunk const&, Sums const&, int parity, View const& dk, cudaStream_t);
 
 }  // namespace faltung::long_conv::cuda::spectral_passes

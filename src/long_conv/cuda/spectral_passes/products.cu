@@ -10,7 +10,7 @@
 namespace faltung::long_conv::cuda::spectral_passes {
 namespace {
 
-static_assert(sizeof(FilterSumsShared<true>) <= least_shared_memory);
+static_assert(sizeof(FilterSumsShared) <= least_shared_memory);
 
 // visit.template operator()<tiles of 16 rows>()
 template <typename Visitor>
@@ -34,15 +34,15 @@ void run_products(ProductArgs const& args, cudaStream_t stream) {
       args);
 }
 
-template <int tiles, bool two_halves, bool multiplies>
+template <int tiles, bool two_halves>
 void run_sums(SumsArgs const& args, cudaStream_t stream) {
   std::int64_t const items = std::int64_t(args.chunk.filters()) * args.slots.count;
-  faltung::cuda::launch<filter_sums_kernel<tiles, two_halves, multiplies>>(
+  faltung::cuda::launch<filter_sums_kernel<tiles, two_halves>>(
       "cuda.spectral_passes sums",
       {.grid = dim3(unsigned(
            std::min((items + sum_warps - 1) / sum_warps, sum_blocks * std::int64_t(faltung::cuda::multiprocessors())))),
        .threads = 32 * sum_warps,
-       .shared_bytes = sizeof(FilterSumsShared<multiplies>),
+       .shared_bytes = sizeof(FilterSumsShared),
        .stream = stream,
        .starts_early = true},
       args);
@@ -62,31 +62,13 @@ void launch_products(Problem const& p, Chunk const& chunk, Spectra const& images
 }
 
 void launch_filter_sums(Problem const& p, Chunk const& chunk, Spectra const& dy, Spectra const& x, Sums const& sums,
-                        bool first, int parity, Spectra const* filters, cudaStream_t stream) {
+                        bool first, int parity, cudaStream_t stream) {
   visit_tiles(p, [&]<int tiles> {
     int const low = low_slots_of(p);
-    SumsArgs args{.chunk = chunk,
-                  .slots = {0, low},
-                  .dy = dy,
-                  .x = x,
-                  .filters = filters ? *filters : Spectra{},
-                  .sums = sums,
-                  .first = first,
-                  .parity = parity};
-    if (low) {
-      run_sums<tiles, true, false>(args, stream);
-      if (filters) {
-        ProductArgs products{chunk, {0, low}, dy, *filters};
-        run_products<tiles, true>(products, stream);
-        products.slots.first = slots / 2;
-        run_products<tiles, false>(products, stream);
-      }
-    }
+    SumsArgs args{.chunk = chunk, .slots = {0, low}, .dy = dy, .x = x, .sums = sums, .first = first, .parity = parity};
+    if (low) run_sums<tiles, true>(args, stream);
     args.slots = {low, slots / 2 - low};
-    if (filters)
-      run_sums<tiles, false, true>(args, stream);
-    else
-      run_sums<tiles, false, false>(args, stream);
+    run_sums<tiles, false>(args, stream);
   });
 }
 

@@ -178,11 +178,11 @@ void backward(Problem const& p, BackwardArgs const& a) {
           if (a.dk.data) {
             launch_image_spectra(p, chunk, a.x, plan.other, stream);
             launch_filter_sums(p, chunk.backwards(), plan.images, plan.other, plan.sums.from_filter(first_filter),
-                               index == 0, index % 2, a.dx.data ? &filters : nullptr, stream);
-          } else {
-            launch_products(p, chunk.backwards(), plan.images, filters, stream);
+                               index == 0, index % 2, stream);
           }
-          if (a.dx.data) launch_image_grids(p, chunk, plan.images, filters.exponents, a.dy, a.shortcut, a.dx, stream);
+          if (!a.dx.data) return;
+          launch_products(p, chunk.backwards(), plan.images, filters, stream);
+          launch_image_grids(p, chunk, plan.images, filters.exponents, a.dy, a.shortcut, a.dx, stream);
         },
         [&](Chunk const& chunk, int last) {
           if (a.dk.data) launch_filter_taps(p, chunk, plan.sums, last % 2, a.dk, stream);
