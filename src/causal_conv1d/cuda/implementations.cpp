@@ -13,10 +13,12 @@ char const* reject_nothing(Problem const&) { return nullptr; }
 // Strides and alignment of the other tensors have a say too, which a problem does not tell.
 std::string fused_policy(Problem const& p) {
   bool const along_time = p.unit_stride == UnitStride::time && p.direction != Direction::update;
-  if (!tuned(p, along_time ? tuned_width_along_time : tuned_width) || p.unit_stride == UnitStride::none) return "a kernel for any strides and width";
+  if (!tuned(p, along_time ? tuned_width_along_time : tuned_width) || p.unit_stride == UnitStride::none)
+    return "a kernel for any strides and width";
   if (p.direction == Direction::update) return "vectors of channels where the state lets them, one token a row";
-  return p.unit_stride == UnitStride::channel ? "vectors of channels by tiles or shares of tokens, width known to the kernel"
-                                              : "vectors of tokens, a warp along a channel, width known to the kernel";
+  return p.unit_stride == UnitStride::channel
+             ? "vectors of channels by tiles or shares of tokens, width known to the kernel"
+             : "vectors of tokens, a warp along a channel, width known to the kernel";
 }
 std::string any_policy(Problem const&) { return "a kernel for any strides, dtypes and width"; }
 

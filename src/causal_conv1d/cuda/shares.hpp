@@ -6,8 +6,8 @@
 namespace faltung::causal_conv1d::cuda {
 
 // Tokens of a share: the one with which `resident` blocks, each of `shares_per_block` shares and `lanes` of them side
-// by side, are done first. Beginning a share costs as much as about `start` tokens; none is longer than `longest`, a multiple of
-// `multiple`.
+// by side, are done first. Beginning a share costs as much as about `start` tokens; none is longer than `longest`, a
+// multiple of `multiple`.
 inline std::int64_t share_of(std::int64_t time, std::int64_t rows, std::int64_t side_by_side,
                              std::int64_t shares_per_block, std::int64_t resident, std::int64_t start,
                              std::int64_t multiple, std::int64_t longest = INT64_MAX) {

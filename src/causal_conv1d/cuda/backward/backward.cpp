@@ -37,7 +37,8 @@ std::size_t backward_workspace(Problem const& p) {
   auto parts = any_backward_policy(p).parts;
   if (tuned(p) && p.unit_stride == UnitStride::channel && p.time > 0 && p.batch > 0 && p.channels > 0)
     parts = std::max(parts, channels_backward_policy(p).parts);
-  if (tuned(p, tuned_width_along_time) && p.unit_stride == UnitStride::time && p.time > 0 && p.batch > 0 && p.channels > 0)
+  if (tuned(p, tuned_width_along_time) && p.unit_stride == UnitStride::time && p.time > 0 && p.batch > 0 &&
+      p.channels > 0)
     parts = std::max(parts, time_backward_policy(p).parts);
   return edges_bytes(p) + partial_bytes(p, parts);
 }

@@ -1,5 +1,5 @@
-// dresidual: dy bit for bit, zero for the tokens of no sequence. For the kernels that leave it out; a block moves a tile
-// of 32 tokens.
+// dresidual: dy bit for bit, zero for the tokens of no sequence. For the kernels that leave it out; a block moves a
+// tile of 32 tokens.
 #include <algorithm>
 
 #include "causal_conv1d/cuda/backward/backward.hpp"
@@ -63,7 +63,9 @@ void write_residual_gradient(Problem const& p, BackwardArgs const& a, Cut const&
   visit_storage(p.x_dtype, [&]<typename Storage> {
     faltung::cuda::launch<residual_gradient_kernel<Storage>>(
         "gradient of the residual",
-        {.grid = dim3(unsigned(std::min<std::int64_t>(tiles, 1 << 30))), .threads = threads, .stream = stream_of(a.runtime)},
+        {.grid = dim3(unsigned(std::min<std::int64_t>(tiles, 1 << 30))),
+         .threads = threads,
+         .stream = stream_of(a.runtime)},
         call);
   });
 }
