@@ -53,22 +53,24 @@ class Rows {
     }
   }
 
-  // Asks for tokens t .. t + Group - 1 of the walk, which ends at `end`.
-  __device__ __forceinline__ void warp_ask(int slot, int t, int end) const {
-    auto const from = from_ + std::int64_t(t) * pitch_;
+  // Asks for the next group of the walk, 16 bytes at a time.
+  __device__ __forceinline__ void warp_ask(int slot) {
     auto const to = to_ + slot * (Group * row_bytes);
-    if (!wide_) {
-#pragma unroll 1
-      for (int i = 0; i < Group && t + i < end; ++i) thread_copy_8(to + i * row_bytes, from + std::int64_t(i) * pitch_);
-    } else if (t + Group <= end) {
 #pragma unroll
-      for (int i = 0; i < Group; i += abreast) thread_copy_16(to + i * row_bytes, from + std::int64_t(i) * pitch_);
-    } else {
-      int const left = end - t - int(threadIdx.x % 32) / chunks;
+    for (int i = 0; i < Group; i += abreast) thread_copy_16(to + i * row_bytes, from_ + std::int64_t(i) * pitch_);
+    from_ += std::int64_t(Group) * pitch_;
+  }
+  // For what lies before the end of the walk, `left` tokens on, and for 8 bytes.
+  __device__ __forceinline__ void warp_ask(int slot, int left) {
+    auto const to = to_ + slot * (Group * row_bytes);
+    left -= wide_ ? int(threadIdx.x % 32) / chunks : 0;
 #pragma unroll 1
-      for (int i = 0; i < Group; i += abreast)
-        if (i < left) thread_copy_16(to + i * row_bytes, from + std::int64_t(i) * pitch_);
-    }
+    for (int i = 0; i < Group && i < left; i += wide_ ? abreast : 1)
+      if (wide_)
+        thread_copy_16(to + i * row_bytes, from_ + std::int64_t(i) * pitch_);
+      else
+        thread_copy_8(to + i * row_bytes, from_ + std::int64_t(i) * pitch_);
+    from_ += std::int64_t(Group) * pitch_;
   }
 
   // The lane's channels of token i of a group, for which all lanes have waited.

@@ -9,9 +9,12 @@
 
 namespace faltung::causal_conv1d::cuda {
 
-inline constexpr int channels_backward_group = 4, channels_backward_groups = 4;  // tokens of a group, groups asked for
+inline constexpr int channels_backward_group = 4;  // tokens
 template <typename Storage>
-using ChannelsBackwardRows = Rows<Storage, channels_elements, channels_backward_group, channels_backward_groups>;
+inline constexpr int channels_backward_groups = sizeof(Storage) == 2 ? 4 : 3;  // in shared memory
+template <typename Storage>
+using ChannelsBackwardRows =
+    Rows<Storage, channels_elements, channels_backward_group, channels_backward_groups<Storage>>;
 
 struct ChannelsBackward {
   Problem problem;
@@ -36,7 +39,7 @@ __global__
 __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Storage))) void backward_channels_kernel(
     __grid_constant__ ChannelsBackward const call) {
   constexpr int n = channels_elements, before = Width - 1, group = channels_backward_group,
-                groups = channels_backward_groups, chain = 64;
+                groups = channels_backward_groups<Storage>, chain = 64;
   using Rows = ChannelsBackwardRows<Storage>;
   using Words = Words<Storage, n>;
   extern __shared__ __align__(16) std::byte memory[];
@@ -81,12 +84,16 @@ __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Sto
       return static_cast<Storage const*>(view.data) + offset(view.strides, b, warp_c, begin);
     };
     auto const rows = memory + sizeof totals + warp * 2 * Rows::bytes;
-    Rows const x(rows, at(a.x), a.x.strides.time, channels, call.wide),
+    Rows x(rows, at(a.x), a.x.strides.time, channels, call.wide),
         dy(rows + Rows::bytes, at(a.dy), a.dy.strides.time, channels, call.wide);
+    int const whole = call.wide ? left - group + 1 : 0;  // groups that begin before are
     auto const ask = [&](int slot, int t) {
-      if (t < left) {
-        x.warp_ask(slot, t, left);
-        dy.warp_ask(slot, t, left);
+      if (t < whole) {
+        x.warp_ask(slot);
+        dy.warp_ask(slot);
+      } else if (t < left) {
+        x.warp_ask(slot, left - t);
+        dy.warp_ask(slot, left - t);
       }
       thread_end_group();
     };
@@ -121,6 +128,7 @@ __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Sto
     auto dx = static_cast<Storage*>(a.dx.data) + offset(a.dx.strides, b, c, begin - before);
     int const dx_pitch = int(a.dx.strides.time);  // fits_backward_channels() has looked
     int slot = 0;
+    int const plain_end = a.dx.data ? own - group : 0;           // of the groups that may be plain
     std::int64_t const there = p.channels - column * lanes * n;  // channels from the block's first on
     int const working = there < lanes * n ? int((there + 32 * n - 1) / (32 * n)) * 32 : lanes;  // threads of the share
 
@@ -139,7 +147,7 @@ __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Sto
     };
 
     // Token i of the group. `reach`: how many tokens before it are in its run, at most W-1; -1: it is in none itself.
-    auto const step = [&](int i, bool silu, bool counts, int reach, float(&done)[n]) {
+    auto const step = [&](int i, bool silu, bool counts, bool biased, int reach, float(&done)[n]) {
       float token[n], dz[n];
       widen_words<Storage>(x.thread_read(slot, i), token);
       widen_words<Storage>(dy.thread_read(slot, i), dz);
@@ -161,7 +169,7 @@ __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Sto
 #pragma unroll
           for (int j = 0; j < Width; ++j)
             dweight[j][k] = fma(dz[k], j < before ? history[j % before][k] : token[k], dweight[j][k]);
-          dbias[k] += dz[k];
+          if (biased) dbias[k] += dz[k];
         }
         // Nothing reaches past the start of the run.
         auto const reaching = [&](int distance) { return reach >= distance ? dz[k] : 0.0f; };
@@ -176,11 +184,11 @@ __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Sto
 #pragma unroll
         for (int k = 0; k < n; ++k) history[j][k] = j + 1 < before ? history[(j + 1) % before][k] : token[k];
     };
-    auto const plain_group = [&](bool silu) {
+    auto const plain_group = [&](bool silu, bool biased) {
 #pragma unroll
       for (int i = 0; i < group; ++i) {
         float done[n];
-        step(i, silu, true, before, done);
+        step(i, silu, true, biased, before, done);
         thread_store_words(dx + std::int64_t(i) * dx_pitch, narrow_words<Storage, Words>(done));
       }
     };
@@ -192,12 +200,14 @@ __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Sto
       ask(slot == 0 ? groups - 1 : slot - 1, t + (groups - 1) * group);
       if (cuts && t % 32 == 0) marks = warp_marks(call.cut, b, begin + t, a.initial_state.data);
       constexpr unsigned all = (1u << group) - 1;
-      if (a.dx.data && t > 0 && t + group <= own && age == before &&
+      if (t > 0 && t <= plain_end && age == before &&
           (!cuts || ((marks.starts | ~marks.live) >> (t % 32) & all) == 0)) {
-        if (silu)
-          plain_group(true);
+        if (!silu)
+          plain_group(false, true);
+        else if (a.dbias.data)
+          plain_group(true, true);
         else
-          plain_group(false);
+          plain_group(true, false);
       } else {
         // Rolled up: the way of most groups must stay short enough for the instruction cache.
 #pragma unroll 1
@@ -209,7 +219,7 @@ __launch_bounds__(channels_backward_threads, channels_backward_blocks(sizeof(Sto
           }
           bool const in_run = t + i < left && (!cuts || marks.live >> (t % 32 + i) & 1);
           float done[n];
-          step(i, silu, in_run && t + i < own, in_run ? age : -1, done);
+          step(i, silu, in_run && t + i < own, true, in_run ? age : -1, done);
           if (!a.dx.data || t + i < before || t + i - before >= own) continue;
           if (a.dfinal_state.data) add_final(begin + t + i - before, done);
           thread_store_words(dx + std::int64_t(i) * dx_pitch, narrow_words<Storage, Words>(done));
