@@ -63,10 +63,6 @@ __global__ __launch_bounds__(channels_forward_threads, channels_forward_blocks) 
       parameters[Width * n + k][threadIdx.x] = bias[k];
     }
   }
-  if (call.cut.kind != Sequences::whole && threadIdx.x % 8 == 0)  // the rows come closer meanwhile
-#pragma unroll 1
-    for (int i = begin < before ? before : 0; i < before + left; ++i)
-      faltung::cuda::thread_prefetch(x + i * a.x.strides.time);
   // Where runs start among the W-1 tokens before and the tile's: known before the rows are asked for, since there would
   // be no registers left to find it out.
   constexpr unsigned all = (1u << (before + tokens)) - 1;
