@@ -244,7 +244,7 @@ def promises(library, arguments, share, shares):
         k = torch.randn(3, *extents, device="cuda").to(dtype)
         y = library.long_conv_forward(x, k, boundary=boundaries)
         for axis, (length, boundary) in enumerate(zip(extents, boundaries), 2):
-            for first in (1, 17, length // 2, length - 5) if boundary == "causal" else ():
+            for first in {first for first in (1, 17, length // 2, length - 5) if 0 < first < length} if boundary == "causal" else ():
                 later = x.clone()
                 later.narrow(axis, first, length - first).fill_(1e10)
                 same = equal_bits(library.long_conv_forward(later, k, boundary=boundaries).narrow(axis, 0, first), y.narrow(axis, 0, first))

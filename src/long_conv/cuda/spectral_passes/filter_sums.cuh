@@ -101,16 +101,19 @@ __device__ __forceinline__ int warp_unit_exponent(SumsArgs const& p, int unit, i
   return both;
 }
 
-// A slot of a unit's x and dy on its way to shared memory: zeros where there is no image. `image_stride`: in words.
+// A slot of a unit's x and dy on its way to shared memory: zeros where there is no image, and behind the tiles of rows.
+// `image_stride`: in words.
+template <int tiles>
 __device__ __forceinline__ void warp_stage_slot(StagedSlot& staged, std::uint32_t const* x, std::uint32_t const* dy,
                                                 std::size_t first_place, int image_stride, int slot, int count) {
   int const chunk = thread_lane();
   std::size_t const at = first_place * image_stride + slot * points + 4 * chunk;
 #pragma unroll
   for (int image = 0; image < images; ++image) {
-    std::size_t const from = image < count ? at + image * image_stride : 0;
-    thread_copy_or_clear(staged.x + staged_row_chunk(image, chunk), x + from, image < count);
-    thread_copy_or_clear(staged.dy + staged_row_chunk(image, chunk), dy + from, image < count);
+    bool const there = image < count && chunk < 4 * tiles;
+    std::size_t const from = there ? at + image * image_stride : 0;
+    thread_copy_or_clear(staged.x + staged_row_chunk(image, chunk), x + from, there);
+    thread_copy_or_clear(staged.dy + staged_row_chunk(image, chunk), dy + from, there);
   }
 }
 
@@ -139,8 +142,8 @@ __global__ __launch_bounds__(32 * sum_warps, sum_blocks) void filter_sums_kernel
     if (turn.item < items) {
       int const unit = chunk.at(turn.item / p.slots.count, chunk.filters()) * units + turn.unit;
       int const slot = p.slots.first + turn.item % p.slots.count + mirrored * pairs_of_slots;
-      warp_stage_slot(staged[mirrored], p.x.words, p.dy.words, std::size_t(unit) * chunk.images, image_words, slot,
-                      chunk.count(unit));
+      warp_stage_slot<tiles>(staged[mirrored], p.x.words, p.dy.words, std::size_t(unit) * chunk.images, image_words,
+                             slot, chunk.count(unit));
     }
     thread_commit_copies();
   };
@@ -182,8 +185,8 @@ __global__ __launch_bounds__(32 * sum_warps, sum_blocks) void filter_sums_kernel
       // What the words lack takes the place of their mirror images, which are fetched again.
       thread_wait_for_batches<0>();
       __syncwarp();
-      warp_stage_slot(staged[1], p.x.low, p.dy.low, std::size_t(unit) * chunk.images, low_image_words, slot,
-                      chunk.count(unit));
+      warp_stage_slot<tiles>(staged[1], p.x.low, p.dy.low, std::size_t(unit) * chunk.images, low_image_words, slot,
+                             chunk.count(unit));
       thread_commit_copies();
       thread_wait_for_batches<0>();
       __syncwarp();
