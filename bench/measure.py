@@ -83,13 +83,18 @@ def header() -> dict:
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
-    gpu = {"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}
+    gpu, sources = {}, {}
+    if torch.cuda.is_available():
+        gpu = {"gpu": torch.cuda.get_device_name()}
+        hashed = subprocess.run([sys.executable, ROOT / "tools" / "cuda_sources_hash.py"], capture_output=True, text=True, check=True)
+        sources = {"cuda_sources": hashed.stdout.strip()}
     dirty = git("status", "--porcelain", "--", "src", "bindings", "include", "cmake", "python")
     return {
         "machine": {"processor": processor(), "cores": len(os.sched_getaffinity(0)), "architecture": platform.machine(), **gpu},
         "versions": {"faltung": faltung.__version__, "torch": torch.__version__, "python": platform.python_version()},
         # FALTUNG_COMMIT: where the tree that is measured was carried to a machine without its history.
         "commit": os.environ.get("FALTUNG_COMMIT") or git("rev-parse", "--short=12", "HEAD") + ("+changes" if dirty else ""),
+        **sources,
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
 
