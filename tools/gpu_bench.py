@@ -4,14 +4,12 @@ import json
 import math
 import os
 import statistics
-import subprocess
-import sys
 
 import torch
 
+from cuda_sources_hash import cuda_sources_hash
 from gpu_cases import BF16, FP16, FP32, full
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROTATE_BYTES = 200 << 20  # four times the L2 of an H200
 
 # B, C, extents, filters, dtype, options
@@ -210,18 +208,13 @@ def bench_shape(library, shape, peers, rate):
     return records
 
 
-def sources_hash():
-    tool = os.path.join(ROOT, "tools", "cuda_sources_hash.py")
-    return subprocess.run([sys.executable, tool], check=True, capture_output=True, text=True).stdout.strip()
-
-
 def bench(library, arguments):
     rate = copy_rate()
     print(f"copy of 1 GiB: {rate:.0f} GB/s", flush=True)
     properties = torch.cuda.get_device_properties(0)
     result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count, "copy_gb_per_s": round(rate)},
               "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
-              "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
+              "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or cuda_sources_hash(),
               "date": datetime.date.today().isoformat(), "records": []}
     os.makedirs(arguments.output, exist_ok=True)
     for shape in SHAPES:

@@ -9,7 +9,8 @@ import sys
 import torch
 from torch.nn import functional
 
-from gpu_bench import ROTATE_BYTES, graph_time, sources_hash
+from cuda_sources_hash import cuda_sources_hash
+from gpu_bench import ROTATE_BYTES, graph_time
 
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 NAMES = {BF16: "bf16", FP16: "fp16", FP32: "fp32"}
@@ -216,7 +217,7 @@ def bench(library, arguments):
         properties = torch.cuda.get_device_properties(0)
         result = {"machine": {"gpu": properties.name, "multiprocessors": properties.multi_processor_count},
                   "versions": {"torch": torch.__version__, "cuda": torch.version.cuda, "faltung": library.core.faltung_version().decode()},
-                  "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or sources_hash(),
+                  "commit": arguments.commit, "cuda_sources": arguments.cuda_sources or cuda_sources_hash(),
                   "date": datetime.date.today().isoformat(), "records": records}
         with open(os.path.join(arguments.output, "causal_conv1d.json"), "w") as file:
             json.dump(result, file, indent=1)

@@ -75,7 +75,7 @@ def verify(operator, module, arguments):
     for key, value in sorted(worst.items()):
         print(f"  {' '.join(key):45s} worst error / bound {value:.3f}")
     print(f"verify {operator}: {count} cases, {failures} failures", flush=True)
-    return failures
+    return failures, count
 
 
 def promises(arguments):
@@ -105,10 +105,12 @@ def main():
     if "build" in arguments.steps:
         arguments.library = build()
     long_conv, causal_conv1d = (name in arguments.operators for name in ("long_conv", "causal_conv1d"))
-    if "verify" in arguments.steps and long_conv:
-        failures += verify("long_conv", "gpu_verify", arguments)
-    if "verify" in arguments.steps and causal_conv1d:
-        failures += verify("causal_conv1d", "gpu_causal_verify", arguments)
+    if "verify" in arguments.steps:
+        modules = {"long_conv": "gpu_verify", "causal_conv1d": "gpu_causal_verify"}
+        results = [verify(operator, modules[operator], arguments) for operator in arguments.operators]
+        failures += sum(failed for failed, _ in results)
+        if not any(count for _, count in results):
+            sys.exit(f"verify: no case has '{arguments.only}' in its name: nothing was checked")
     if "promises" in arguments.steps and long_conv:
         failures += promises(arguments)
     if "sanitize" in arguments.steps:
